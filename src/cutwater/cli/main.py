@@ -1,0 +1,63 @@
+"""Which commands are there, and where does a failure of any of them end?
+
+Each command is a thin file that imports what it needs when it runs: `cutwater --help` starts neither Arrow nor Spark.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from cutwater.cli import failures
+from cutwater.cli.run import run
+from cutwater.cli.simulate import simulate
+from cutwater.cli.version import version
+
+
+class _ShowsFailures(TyperGroup):
+    """The one place where exceptions become words and exit codes."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (typer.TyperException, typer.Exit, typer.Abort):
+            raise  # typer's own way to report a wrong option or to end
+        except Exception as error:
+            verbose = bool((ctx.obj or {}).get("verbose"))
+            failures.show(error, Console(stderr=True, highlight=False), verbose=verbose)
+            raise typer.Exit(failures.exit_code(error)) from error
+
+
+app = typer.Typer(
+    name="cutwater",
+    cls=_ShowsFailures,
+    help="Stateful streams on Spark that survive any crash, exactly once.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    *,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show stack traces, those of the JVM included.")] = False,
+) -> None:
+    context.obj = {"verbose": verbose}
+
+
+@app.command()
+def demo() -> None:
+    """A stateful job on local Spark, killed on the way: the result is still exact."""
+    from cutwater.cli.demo import run_demo
+
+    run_demo()
+
+
+app.command(context_settings={"allow_interspersed_args": False})(run)
+app.command()(simulate)
+app.command()(version)

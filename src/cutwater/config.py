@@ -1,0 +1,307 @@
+"""What can be set about a job, what are the defaults, and which settings contradict each other?
+
+Durations are given as people write them ("1s"), checked when the options are made, and read through properties whose
+names end in the unit. A name that does not exist is answered with the nearest one that does.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypedDict, TypeVar, cast
+
+from cutwater.durations import Duration, parse_duration
+from cutwater.errors import ConfigurationError
+from cutwater.protocol.modes import CheckpointMode
+from cutwater.protocol.restart import RestartSpecification, fixed_delay
+
+T = TypeVar("T")
+Kind = TypeVar("Kind", bound=type)
+
+
+def refuses_unknown_options(kind: Kind) -> Kind:
+    """Makes a class answer an unknown keyword with a ConfigurationError that names the nearest known one."""
+    make: Callable[..., None] = kind.__init__
+    known = [name for name in inspect.signature(make).parameters if name != "self"]
+
+    @functools.wraps(make)
+    def checked(self: Any, *arguments: Any, **options: Any) -> None:
+        refuse_unknown(options, known, of=kind.__name__)
+        make(self, *arguments, **options)
+
+    kind.__init__ = checked  # type: ignore[misc]
+    return kind
+
+
+def refuse_unknown(names: Iterable[str], known: Iterable[str], *, of: str) -> None:
+    """Raises when a name is not among the known ones."""
+    choices = list(known)
+    for name in names:
+        if name not in choices:
+            nearest = get_close_matches(name, choices, n=1)
+            raise ConfigurationError(
+                f"{of} has no option {name!r}",
+                hint=f"did you mean {nearest[0]!r}?" if nearest else f"the options are {', '.join(choices)}",
+            )
+
+
+class StateBackend(StrEnum):
+    """Where keyed state lives while the job runs."""
+
+    MEMORY = "memory"
+    FILESYSTEM = "filesystem"
+    ROCKSDB = "rocksdb"
+
+
+@refuses_unknown_options
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """How often the job takes a snapshot, what that promises, and where snapshots are kept.
+
+    `Checkpoints(mode="none")` and `Checkpoints(every=None)` both mean: no checkpoints.
+    """
+
+    #: Time from one trigger to the next. Left out: a second, or none when the mode is "none".
+    every: Duration | None = "default"
+    #: "exactly_once", "at_least_once" or "none". Left out: "exactly_once", or "none" when `every` is None.
+    mode: CheckpointMode | str = "default"
+    #: A folder that every slot reaches ("s3://bucket/folder", "file:///…"); None: snapshots stay in the driver.
+    storage: str | None = None
+    #: A checkpoint that takes longer is given up.
+    timeout: Duration = "10min"
+    #: At least this long from the end of one checkpoint to the start of the next.
+    min_pause: Duration = "0s"
+    #: How many may be under way at a time.
+    max_concurrent: int = 1
+    #: How many may fail in a row before the job does.
+    tolerable_failures: int = 0
+    #: How many completed ones are kept.
+    retain: int = 3
+
+    def __post_init__(self) -> None:
+        mode_given, every_given = self.mode != "default", self.every != "default"
+        every, mode = self.every, self.mode
+        if not mode_given:
+            mode = CheckpointMode.NONE if every is None else CheckpointMode.EXACTLY_ONCE
+        mode = _one_of(CheckpointMode, mode, option="mode")
+        if not every_given:
+            every = None if mode is CheckpointMode.NONE else "1s"
+        if every is not None and mode is CheckpointMode.NONE:
+            raise ConfigurationError(
+                f'checkpoints every {every} contradict mode "none"',
+                hint='leave out `every`, or choose the mode "exactly_once" or "at_least_once"',
+            )
+        if every is None and mode is not CheckpointMode.NONE:
+            raise ConfigurationError(
+                f'mode "{mode}" needs checkpoints, but `every` is None',
+                hint='give a time such as every="1s", or leave out the mode',
+            )
+        _set(self, "mode", mode)
+        _set(self, "every", None if every is None else _positive_duration(every, option="every"))
+        _set(self, "timeout", _positive_duration(self.timeout, option="timeout"))
+        _set(self, "min_pause", parse_duration(self.min_pause, option="min_pause"))
+        _check_count(self.max_concurrent, option="max_concurrent", at_least=1)
+        _check_count(self.tolerable_failures, option="tolerable_failures", at_least=0)
+        _check_count(self.retain, option="retain", at_least=1)
+        if self.max_concurrent > 1 and self.min_pause_seconds > 0:
+            raise ConfigurationError(
+                f"{self.max_concurrent} concurrent checkpoints contradict a pause between them",
+                hint="set max_concurrent=1 or min_pause=0",
+            )
+        if self.storage is not None and (not isinstance(self.storage, str) or not self.storage.strip()):
+            raise ConfigurationError(f"storage is not a path or an address: {self.storage!r}")
+
+    @property
+    def checkpoint_mode(self) -> CheckpointMode:
+        return CheckpointMode(self.mode)
+
+    @property
+    def enabled(self) -> bool:
+        return self.checkpoint_mode is not CheckpointMode.NONE
+
+    @property
+    def every_seconds(self) -> float | None:
+        return None if self.every is None else parse_duration(self.every)
+
+    @property
+    def timeout_seconds(self) -> float:
+        return parse_duration(self.timeout)
+
+    @property
+    def min_pause_seconds(self) -> float:
+        return parse_duration(self.min_pause)
+
+
+@refuses_unknown_options
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """PEM files with which driver and slots prove to each other who they are; the same paths on every machine."""
+
+    certificate: str
+    key: str
+    ca: str
+
+    def __post_init__(self) -> None:
+        for name in ("certificate", "key", "ca"):
+            path = getattr(self, name)
+            if not isinstance(path, str) or not path:
+                raise ConfigurationError(f"the TLS file {name!r} is not a path: {path!r}")
+
+
+@refuses_unknown_options
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions:
+    """Everything about a job but its dataflow. Pickled with the job and sent to the slots."""
+
+    #: Tasks per operator, unless the operator says otherwise.
+    parallelism: int = 1
+    #: Key groups: the most tasks a keyed operator can ever have. None: chosen from the parallelism.
+    max_parallelism: int | None = None
+    checkpoints: Checkpoints = field(default_factory=Checkpoints)
+    state_backend: StateBackend | str = StateBackend.MEMORY
+    #: What happens after a failure; made by the functions of `cutwater.restart`.
+    restart: RestartSpecification = field(default_factory=lambda: fixed_delay(attempts=3, delay_seconds=10.0))
+    #: Idle slots kept ready to take over from a lost one.
+    spare_slots: int = 0
+    #: How long to wait for all slots before giving up.
+    slot_timeout: Duration = "60s"
+    heartbeat_interval: Duration = "1s"
+    #: A slot that is silent for this long counts as lost.
+    heartbeat_timeout: Duration = "30s"
+    #: Fuse neighbouring operators into direct calls.
+    chaining: bool = True
+    #: A record waits at most this long for company before it is sent.
+    buffer_timeout: Duration = "10ms"
+    #: Batches waiting in one channel before its sender has to pause.
+    channel_batches_max: int = 16
+    #: State of a task up to this size travels inside the acknowledgement instead of as a file of its own.
+    inline_state_bytes_max: int = 64 * 1024
+    #: None: connections are protected by a secret of the attempt, not encrypted.
+    tls: TlsFiles | None = None
+
+    def __post_init__(self) -> None:
+        _check_count(self.parallelism, option="parallelism", at_least=1)
+        if self.max_parallelism is not None:
+            _check_count(self.max_parallelism, option="max_parallelism", at_least=1)
+            if self.max_parallelism < self.parallelism:
+                raise ConfigurationError(
+                    f"parallelism {self.parallelism} is more than max_parallelism {self.max_parallelism}",
+                    hint="max_parallelism is the number of key groups, and a task needs at least one",
+                )
+        _check_kind(self.checkpoints, Checkpoints, option="checkpoints", example='cw.Checkpoints(every="1s")')
+        _set(self, "state_backend", _one_of(StateBackend, self.state_backend, option="state_backend"))
+        if not callable(getattr(self.restart, "start", None)):
+            raise ConfigurationError(
+                f"restart can't be {self.restart!r}", hint="give cw.restart.fixed_delay(attempts=3) or one of its kind"
+            )
+        _check_count(self.spare_slots, option="spare_slots", at_least=0)
+        for name in ("slot_timeout", "heartbeat_interval", "heartbeat_timeout"):
+            _set(self, name, _positive_duration(getattr(self, name), option=name))
+        _set(self, "buffer_timeout", parse_duration(self.buffer_timeout, option="buffer_timeout"))
+        if self.heartbeat_timeout_seconds <= self.heartbeat_interval_seconds:
+            raise ConfigurationError(
+                "heartbeat_timeout must be longer than heartbeat_interval",
+                detail=f"{self.heartbeat_timeout_seconds:g}s and {self.heartbeat_interval_seconds:g}s",
+                hint="allow for several missed heartbeats",
+            )
+        _check_kind(self.chaining, bool, option="chaining", example="True or False")
+        _check_count(self.channel_batches_max, option="channel_batches_max", at_least=1)
+        _check_count(self.inline_state_bytes_max, option="inline_state_bytes_max", at_least=0)
+        if self.tls is not None:
+            _check_kind(self.tls, TlsFiles, option="tls", example="cw.TlsFiles(certificate=…, key=…, ca=…)")
+
+    @property
+    def slot_timeout_seconds(self) -> float:
+        return parse_duration(self.slot_timeout)
+
+    @property
+    def heartbeat_interval_seconds(self) -> float:
+        return parse_duration(self.heartbeat_interval)
+
+    @property
+    def heartbeat_timeout_seconds(self) -> float:
+        return parse_duration(self.heartbeat_timeout)
+
+    @property
+    def buffer_timeout_seconds(self) -> float:
+        return parse_duration(self.buffer_timeout)
+
+
+class OptionValues(TypedDict, total=False):
+    """The fields of `JobOptions` as keywords; their meaning and defaults are there."""
+
+    parallelism: int
+    max_parallelism: int | None
+    checkpoints: Checkpoints
+    state_backend: StateBackend | str
+    restart: RestartSpecification
+    spare_slots: int
+    slot_timeout: Duration
+    heartbeat_interval: Duration
+    heartbeat_timeout: Duration
+    chaining: bool
+    buffer_timeout: Duration
+    channel_batches_max: int
+    inline_state_bytes_max: int
+    tls: TlsFiles | None
+
+
+def load_options(path: str | Path) -> OptionValues:
+    """Options from a TOML file; the tables `[checkpoints]` and `[tls]` hold the options of those classes."""
+    try:
+        loaded: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(f"the options file {str(path)!r} can't be read", detail=str(error)) from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(f"the options file {str(path)!r} is not TOML", detail=str(error)) from error
+    refuse_unknown(loaded, OptionValues.__annotations__, of=f"the options file {str(path)!r}")
+    if "restart" in loaded:
+        raise ConfigurationError(
+            f"the options file {str(path)!r} can't hold a restart strategy",
+            hint="pass it in the program: Environment.from_file(path, restart=cw.restart.fixed_delay())",
+        )
+    makers: Mapping[str, type[Any]] = {"checkpoints": Checkpoints, "tls": TlsFiles}
+    for name, make in makers.items():
+        if name in loaded:
+            loaded[name] = make(**loaded[name])
+    return cast(OptionValues, loaded)
+
+
+def _set(options: object, name: str, value: object) -> None:
+    """Frozen means: after `__post_init__`."""
+    object.__setattr__(options, name, value)
+
+
+def _one_of(kind: type[T], value: Any, *, option: str) -> T:
+    try:
+        return kind(value)  # type: ignore[call-arg]
+    except ValueError:
+        choices = [str(choice) for choice in kind]  # type: ignore[attr-defined]
+        nearest = get_close_matches(str(value), choices, n=1)
+        raise ConfigurationError(
+            f"{option} is {value!r}, which is not one of {', '.join(choices)}",
+            hint=f"did you mean {nearest[0]!r}?" if nearest else "",
+        ) from None
+
+
+def _positive_duration(value: Duration, *, option: str) -> float:
+    seconds = parse_duration(value, option=option)
+    if seconds == 0:
+        raise ConfigurationError(f"{option} must be longer than zero")
+    return seconds
+
+
+def _check_count(value: object, *, option: str, at_least: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < at_least:
+        raise ConfigurationError(f"{option} must be a whole number of {at_least} or more, not {value!r}")
+
+
+def _check_kind(value: object, kind: Any, *, option: str, example: str) -> None:
+    if not isinstance(value, kind):
+        raise ConfigurationError(f"{option} can't be {value!r}", hint=f"give {example}")

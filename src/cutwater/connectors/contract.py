@@ -1,0 +1,175 @@
+"""What must a source and a sink promise?
+
+A source is split into parts that can each be read on their own and resumed at a position. A sink either takes part in
+the checkpoint (`prepare` → committables in the snapshot → `commit` after it completed) or it doesn't, and says so.
+Sources and sinks are pickled with the job and sent to the slots, so they hold settings, not connections.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import pyarrow as pa
+
+from cutwater.batches import Batch
+from cutwater.protocol.ids import AttemptNumber, CheckpointId
+from cutwater.protocol.splits import Split
+
+
+class Replay(StrEnum):
+    """Can a source read again what it has read before?"""
+
+    REPLAYABLE = "replayable"
+    NOT_REPLAYABLE = "not_replayable"
+
+
+class Delivery(StrEnum):
+    """How a sink hands its records on."""
+
+    TRANSACTIONAL = "transactional"
+    IDEMPOTENT = "idempotent"
+    WRITE_AHEAD = "write_ahead"
+    FINGERPRINT = "fingerprint"
+    PLAIN = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """Splits found by one look. `complete`: none will follow."""
+
+    splits: tuple[Split, ...]
+    complete: bool
+
+
+class Source(ABC):
+    """Where records come from."""
+
+    replay: Replay = Replay.REPLAYABLE
+    #: True: all splits are spread over the tasks at once (splits that never end).
+    #: False: a task asks for the next split when it is done with one (splits that end).
+    eager: bool = False
+    #: Seconds between two looks for new splits, while discovery isn't complete.
+    discovery_interval_seconds: float = 1.0
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """A few words for plans and messages, e.g. `files(books/*.txt)`."""
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The Arrow schema of every batch; None: a stream of Python values."""
+        return None
+
+    @abstractmethod
+    def discover(self, parallelism: int) -> Discovery:
+        """Lists the splits there are now. In the driver, off the coordinator's thread: may block.
+
+        Called until it says complete, every `discovery_interval_seconds`. Splits that were found before may be
+        found again: they are recognised by their id.
+        """
+
+    @abstractmethod
+    def reader(self, split: Split, position: Any) -> SplitReader:
+        """Opens a split at a position (None: its beginning). In a slot, on the loop's thread."""
+
+
+class SplitReader(ABC):
+    """Reads one split. Used by one thread."""
+
+    @abstractmethod
+    def read(self, limit: int, now_seconds: float) -> Batch | None:
+        """Up to `limit` records that are there now; None: nothing now (or ever, see `finished`). Must not wait."""
+
+    @property
+    @abstractmethod
+    def position(self) -> Any:
+        """Where to resume, after everything that `read` has returned: builtins that msgspec can encode."""
+
+    @property
+    @abstractmethod
+    def finished(self) -> bool:
+        """True when `read` will never return a record again."""
+
+    def wake_at(self) -> float | None:
+        """When `read` may have something, if that is known (a rate limit); None: ask again soon."""
+        return None
+
+    def close(self) -> None:
+        """Releases what the reader holds. Called once, also after a failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriterContext:
+    """Who writes: enough to make names that no other task and no other attempt uses."""
+
+    job_id: str
+    uid: str
+    subtask: int
+    parallelism: int
+    attempt: AttemptNumber
+    #: Sends a value to the driver's side of this sink (`Sink.receive`); the collecting sink lives on it.
+    report: Any = field(default=None, compare=False)
+
+
+class Sink(ABC):
+    """Where records go."""
+
+    delivery: Delivery = Delivery.PLAIN
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """A few words for plans and messages, e.g. `parquet(out/)`."""
+
+    @abstractmethod
+    def writer(self, context: WriterContext) -> SinkWriter:
+        """Opens the writer of one task. In a slot, on the loop's thread."""
+
+    def check(self) -> None:
+        """Raises a clear error when the target can't be written. In the driver, before the job starts."""
+
+    def commit(self, committables: Sequence[bytes]) -> None:
+        """Makes prepared work visible. Idempotent: may be called again with the same after a failure, anywhere."""
+
+    def recover(self, *, job_id: str, uid: str, committables: Sequence[bytes]) -> None:
+        """Before an attempt starts: commit exactly these, roll back all else this job prepared. In the driver.
+
+        The default commits; a sink whose unfinished work is visible or takes room overrides it.
+        """
+        self.commit(committables)
+
+    def receive(self, value: Any) -> None:
+        """A value that a writer or a commit reported. In the driver."""
+
+
+class SinkWriter(ABC):
+    """Writes for one task. Used by one thread, but for `commit`."""
+
+    def __init__(self, sink: Sink) -> None:
+        self.sink = sink
+
+    @abstractmethod
+    def write(self, batch: Batch) -> None:
+        """Takes the records. May block for as long as the outside needs (that is backpressure)."""
+
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        """The barrier is here: everything written so far goes into these committables (may be none)."""
+        return []
+
+    def commit(self, committables: Sequence[bytes]) -> None:
+        """Publishes after the checkpoint completed. On a background thread. Default: the sink's own commit.
+
+        A writer overrides it when publishing needs its context, e.g. to report to the driver.
+        """
+        self.sink.commit(committables)
+
+    def flush(self) -> None:
+        """Hands on what is buffered; called at barriers, at the end and when the stream pauses (plain sinks)."""
+
+    def close(self) -> None:
+        """Releases what the writer holds; unprepared work is dropped. Called once, also after a failure."""

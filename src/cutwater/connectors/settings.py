@@ -1,0 +1,66 @@
+"""Is what the user asked of a connector possible at all?
+
+Factories check their settings when the job is written, in the driver: the mistake shows where it was made.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from cutwater.errors import ConfigurationError
+
+
+def check_positive(option: str, value: float, *, whole: bool = True) -> None:
+    """Refuses what isn't a number above zero."""
+    kinds: tuple[type, ...] = (int,) if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not 0 < value < float("inf"):
+        raise ConfigurationError(
+            f"{option} must be a positive {'whole ' if whole else ''}number",
+            detail=f"it is {value!r}",
+        )
+
+
+def check_callable(option: str, value: Callable[..., Any]) -> None:
+    """Refuses what can't be called."""
+    if not callable(value):
+        raise ConfigurationError(
+            f"{option} must be callable",
+            detail=f"it is {value!r}",
+            hint="pass the function itself, not what it returns",
+        )
+
+
+def check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
+    """Refuses what isn't one of the choices."""
+    if value not in choices:
+        raise ConfigurationError(
+            f"{option} {value!r} is unknown", hint="one of " + ", ".join(repr(choice) for choice in choices)
+        )
+
+
+def check_address(host: str, port: int) -> None:
+    """Refuses what can't be a TCP address."""
+    if not isinstance(host, str) or not host:
+        raise ConfigurationError("host must be a name or an address", detail=f"it is {host!r}")
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 < port < 65536:
+        raise ConfigurationError("port must be a number from 1 to 65535", detail=f"it is {port!r}")
+
+
+def absolute_path(path: str | os.PathLike[str]) -> str:
+    """The path as every process understands it; `file:` URIs are paths, other schemes are refused."""
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise ConfigurationError("a path must be a non-empty string or a Path", detail=f"it is {path!r}")
+    text = os.fspath(path)
+    if "://" in text:
+        uri = urlsplit(text)
+        if uri.scheme != "file" or uri.netloc not in ("", "localhost"):
+            raise ConfigurationError(
+                f"{text!r} is not on a file system that this connector can use",
+                detail=f"scheme {uri.scheme!r}; local and mounted file systems are supported",
+                hint="read other storage with Spark: env.from_dataframe(spark.read…)",
+            )
+        text = unquote(uri.path)
+    return os.path.abspath(text)

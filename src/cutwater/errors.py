@@ -1,0 +1,100 @@
+"""Who must act on a failure, and can a retry help?
+
+`UserError`: the author of the job must change something. `OperationsError`: whoever runs the job must (storage,
+slots, network). `InternalError`: we must. Each carries the fact, the detail and a hint.
+"""
+
+from __future__ import annotations
+
+
+class CutwaterError(Exception):
+    """A failure that says what happened, the detail, and what to do next."""
+
+    retryable = False
+
+    def __init__(self, fact: str, *, detail: str = "", hint: str = "") -> None:
+        super().__init__(fact)
+        self.fact = fact
+        self.detail = detail
+        self.hint = hint
+
+    def __str__(self) -> str:
+        lines = [self.fact]
+        if self.detail:
+            lines.append(f"  detail: {self.detail}")
+        if self.hint:
+            lines.append(f"  hint:   {self.hint}")
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild, (type(self), self.fact, self.detail, self.hint)
+
+
+def _rebuild(kind: type[CutwaterError], fact: str, detail: str, hint: str) -> CutwaterError:
+    return kind(fact, detail=detail, hint=hint)
+
+
+class UserError(CutwaterError):
+    """The job's author must change the program or its options."""
+
+
+class GraphError(UserError):
+    """The dataflow can't be executed as written."""
+
+
+class ConfigurationError(UserError):
+    """An option is unknown, out of range, or contradicts another."""
+
+
+class GuaranteeError(UserError):
+    """The job asked for more than its source, mode and sink can give together."""
+
+
+class KeyTypeError(UserError):
+    """A key has no stable bytes, so it can't be sent to the same task in every process."""
+
+
+class SerializationError(UserError):
+    """A function or a value can't be turned into bytes."""
+
+
+class UserFunctionError(UserError):
+    """A user's function raised; the job restarts as its strategy allows."""
+
+    retryable = True
+
+
+class OperationsError(CutwaterError):
+    """Whoever runs the job must act."""
+
+
+class StorageError(OperationsError):
+    """A storage location can't be read or written."""
+
+    retryable = True
+
+
+class SnapshotDamagedError(OperationsError):
+    """A snapshot, or a file of it, does not verify."""
+
+
+class ChannelBrokenError(OperationsError):
+    """The connection between two tasks ended before its time; most often the other slot is lost."""
+
+    retryable = True
+
+
+class SlotsMissingError(OperationsError):
+    """The cluster did not give as many slots as the job needs."""
+
+
+class JobFailedError(OperationsError):
+    """The job ended in failure; the cause is chained."""
+
+
+class AttemptFencedError(OperationsError):
+    """A newer attempt owns this job; this one may publish and commit nothing more."""
+
+
+class InternalError(CutwaterError):
+    """An invariant of ours is broken: a bug in Cutwater."""

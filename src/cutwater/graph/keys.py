@@ -1,0 +1,38 @@
+"""What is the key of a record?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+from cutwater.batches import Batch, ObjectBatch, rows_of
+
+
+@dataclass(frozen=True, slots=True)
+class KeySelector:
+    """A function of the record, or the names of one or more fields; exactly one of the two is set."""
+
+    function: Callable[[Any], Any] | None = None
+    columns: tuple[str, ...] = ()
+
+    def keys_of(self, batch: Batch) -> list[Any]:
+        """One key per record, in order."""
+        if self.function is not None:
+            return list(map(self.function, rows_of(batch)))
+        if isinstance(batch, ObjectBatch):
+            return [self._fields_of(value) for value in batch.values]
+        columns = [batch.column(name).to_pylist() for name in self.columns]
+        return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+
+    def _fields_of(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            fields = tuple(value[name] for name in self.columns)
+            return fields[0] if len(fields) == 1 else fields
+        return attrgetter(*self.columns)(value)
+
+    def describe(self) -> str:
+        if self.columns:
+            return ", ".join(self.columns)
+        return getattr(self.function, "__name__", "function")

@@ -1,0 +1,34 @@
+"""What is handed to whoever runs a job?"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import zlib
+from dataclasses import dataclass
+
+from cutwater.config import JobOptions
+from cutwater.graph.guarantees import PathGuarantee
+from cutwater.graph.model import ExecutionGraph
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """A job, ready to be pickled and sent.
+
+    The job id names the job's folder on the storage: two runs with the same id are the same job.
+    """
+
+    name: str
+    job_id: str
+    graph: ExecutionGraph
+    options: JobOptions
+    guarantees: tuple[PathGuarantee, ...]
+
+
+def job_id_of(name: str) -> str:
+    """The name as lower-case letters, digits and dashes: "Word count!" → "word-count"."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
+    # A name of which nothing is left still needs an id of its own, the same one every time.
+    return slug or f"job-{zlib.crc32(name.encode()):08x}"

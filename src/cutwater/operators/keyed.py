@@ -1,0 +1,231 @@
+"""What is the count, sum, minimum, maximum or reduction per key so far?
+
+Running results: every record updates the state of its key and is answered by the new result, as in Flink without a
+window.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from operator import attrgetter, itemgetter
+from typing import Any, ClassVar, NoReturn
+
+from cutwater.batches import Batch, ObjectBatch, rows_of
+from cutwater.graph.keys import KeySelector
+from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot
+from cutwater.operators.keyed_values import MISSING, KeyedValues
+from cutwater.operators.user_code import NO_RECORD, keys_of, last_taken, map_rows, raise_user_error
+from cutwater.protocol.ids import CheckpointId
+from cutwater.state.contract import Aggregate, KeyedBackend
+
+#: What of a record counts: None, all of it; a column, field or position; or a function of it.
+ValueSelector = str | int | Callable[[Any], Any] | None
+
+
+class RunningOperator(Operator):
+    """A value per key, which every record of the key updates."""
+
+    state_name: ClassVar[str]
+
+    def __init__(self, key: KeySelector) -> None:
+        self._key = key
+        self._backend: KeyedBackend | None = None
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._backend = context.keyed_backend()
+        self._values = KeyedValues(self._backend, self.state_name, max_parallelism=context.max_parallelism)
+
+    def process(self, batch: Batch, port: int) -> None:
+        keys = keys_of(self._key, batch, operator=self.context.name)
+        inputs = self._inputs_of(batch, keys)
+        remaining = iter(inputs)
+        try:
+            results = self._update(keys, remaining)
+        except Exception as error:
+            self._fail(error, keys=keys, inputs=inputs, remaining=remaining, batch=batch)
+        self.context.emit(ObjectBatch(results))
+
+    def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
+        assert self._backend is not None, "not open"
+        return OperatorSnapshot(keyed=self._backend.freeze())
+
+    def close(self) -> None:
+        if self._backend is not None:
+            self._backend.close()
+
+    @abstractmethod
+    def _inputs_of(self, batch: Batch, keys: list[Any]) -> list[Any]:
+        """What the state is updated with, one per record."""
+
+    @abstractmethod
+    def _update(self, keys: list[Any], inputs: Iterator[Any]) -> list[Any]:
+        """Updates the state record by record; one result each. The hot loop."""
+
+    @property
+    def _function(self) -> object:
+        """What to blame for a failure."""
+        return self.state_name
+
+    def _fail(
+        self, error: Exception, *, keys: list[Any], inputs: list[Any], remaining: Iterator[Any], batch: Batch
+    ) -> NoReturn:
+        if isinstance(error, TypeError):
+            self._values.check(last_taken(keys, remaining))
+        # Few records have a Row made for them on the happy path: the culprit gets one now.
+        record = last_taken(rows_of(batch), remaining) if inputs else NO_RECORD
+        raise_user_error(error, function=self._function, operator=self.context.name, record=record)
+
+
+class RunningCount(RunningOperator):
+    """(key, how many so far)."""
+
+    state_name = "count"
+
+    def _inputs_of(self, batch: Batch, keys: list[Any]) -> list[Any]:
+        return keys
+
+    def _update(self, keys: list[Any], inputs: Iterator[Any]) -> list[Any]:
+        group_of, groups = self._values.group_of, self._values.groups()
+        results = []
+        for key in inputs:
+            counts = groups[group_of[key]]
+            counts[key] = count = counts.get(key, 0) + 1
+            results.append((key, count))
+        return results
+
+
+class _RunningOfValue(RunningOperator):
+    def __init__(self, key: KeySelector, value: ValueSelector = None) -> None:
+        super().__init__(key)
+        self._value = value
+
+    def _inputs_of(self, batch: Batch, keys: list[Any]) -> list[Any]:
+        return values_of(self._value, batch, operator=self.context.name)
+
+
+class RunningSum(_RunningOfValue):
+    """(key, sum so far): of anything that can be added."""
+
+    state_name = "sum"
+
+    def _update(self, keys: list[Any], inputs: Iterator[Any]) -> list[Any]:
+        group_of, groups = self._values.group_of, self._values.groups()
+        results = []
+        for key, value in zip(keys, inputs, strict=True):
+            sums = groups[group_of[key]]
+            current = sums.get(key, MISSING)
+            sums[key] = total = value if current is MISSING else current + value
+            results.append((key, total))
+        return results
+
+
+class RunningMin(_RunningOfValue):
+    """(key, smallest so far); of equal ones the first."""
+
+    state_name = "min"
+
+    def _update(self, keys: list[Any], inputs: Iterator[Any]) -> list[Any]:
+        group_of, groups = self._values.group_of, self._values.groups()
+        results = []
+        for key, value in zip(keys, inputs, strict=True):
+            minima = groups[group_of[key]]
+            current = minima.get(key, MISSING)
+            if current is MISSING or value < current:
+                minima[key] = current = value
+            results.append((key, current))
+        return results
+
+
+class RunningMax(_RunningOfValue):
+    """(key, largest so far); of equal ones the first."""
+
+    state_name = "max"
+
+    def _update(self, keys: list[Any], inputs: Iterator[Any]) -> list[Any]:
+        group_of, groups = self._values.group_of, self._values.groups()
+        results = []
+        for key, value in zip(keys, inputs, strict=True):
+            maxima = groups[group_of[key]]
+            current = maxima.get(key, MISSING)
+            if current is MISSING or value > current:
+                maxima[key] = current = value
+            results.append((key, current))
+        return results
+
+
+class RunningReduce(RunningOperator):
+    """What the function makes of all records of the key so far; of the first record, the record itself."""
+
+    state_name = "reduce"
+
+    def __init__(self, key: KeySelector, function: Callable[[Any, Any], Any]) -> None:
+        super().__init__(key)
+        self._reduce = function
+
+    @property
+    def _function(self) -> object:
+        return self._reduce
+
+    def _inputs_of(self, batch: Batch, keys: list[Any]) -> list[Any]:
+        return rows_of(batch)
+
+    def _update(self, keys: list[Any], inputs: Iterator[Any]) -> list[Any]:
+        group_of, groups, own = self._values.group_of, self._values.groups(), self._values.own
+        reduce = self._reduce
+        results = []
+        for key, record in zip(keys, inputs, strict=True):
+            values = groups[group_of[key]]
+            current = values.get(key, MISSING)
+            values[key] = reduced = record if current is MISSING else reduce(own(key, current), record)
+            results.append(reduced)
+        return results
+
+
+class RunningAggregate(RunningOperator):
+    """(key, the aggregate's result so far)."""
+
+    state_name = "aggregate"
+
+    def __init__(self, key: KeySelector, aggregate: Aggregate) -> None:
+        super().__init__(key)
+        self._aggregate = aggregate
+
+    @property
+    def _function(self) -> object:
+        return self._aggregate
+
+    def _inputs_of(self, batch: Batch, keys: list[Any]) -> list[Any]:
+        return rows_of(batch)
+
+    def _update(self, keys: list[Any], inputs: Iterator[Any]) -> list[Any]:
+        group_of, groups, own = self._values.group_of, self._values.groups(), self._values.own
+        add, result_of = self._aggregate.add, self._aggregate.get_result
+        results = []
+        for key, record in zip(keys, inputs, strict=True):
+            accumulators = groups[group_of[key]]
+            current = accumulators.get(key, MISSING)
+            before = self._aggregate.create_accumulator() if current is MISSING else own(key, current)
+            accumulators[key] = accumulator = add(record, before)
+            results.append((key, result_of(accumulator)))
+        return results
+
+
+def values_of(value: ValueSelector, batch: Batch, *, operator: str) -> list[Any]:
+    """What the selector picks of every record."""
+    if value is None:
+        return rows_of(batch)
+    if isinstance(value, str | int) and not isinstance(batch, ObjectBatch):
+        column: list[Any] = batch.column(value).to_pylist()
+        return column
+    return map_rows(_picker(value), rows_of(batch), operator=operator)
+
+
+def _picker(value: str | int | Callable[[Any], Any]) -> Callable[[Any], Any]:
+    if isinstance(value, int):
+        return itemgetter(value)
+    if isinstance(value, str):
+        in_dict, in_object = itemgetter(value), attrgetter(value)
+        return lambda record: in_dict(record) if isinstance(record, dict) else in_object(record)
+    return value

@@ -1,0 +1,127 @@
+"""What do map, flat_map, filter and map_batches do with a batch?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from cutwater.batches import Batch, ObjectBatch, rows_of
+from cutwater.errors import UserFunctionError
+from cutwater.operators.contract import Operator
+from cutwater.operators.user_code import last_taken, map_rows, name_of, raise_user_error, shown
+
+
+class MapOperator(Operator):
+    """One output for each record."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    def process(self, batch: Batch, port: int) -> None:
+        self.context.emit(ObjectBatch(map_rows(self._function, rows_of(batch), operator=self.context.name)))
+
+
+class FlatMapOperator(Operator):
+    """Any number of outputs for each record: the function returns an iterable, or is a generator."""
+
+    def __init__(self, function: Callable[[Any], Iterable[Any]]) -> None:
+        self._function = function
+
+    def process(self, batch: Batch, port: int) -> None:
+        function = self._function
+        outputs: list[Any] = []
+        extend = outputs.extend
+        record = None
+        try:
+            for record in rows_of(batch):
+                extend(function(record))
+        except Exception as error:
+            raise_user_error(error, function=function, operator=self.context.name, record=record)
+        if outputs:
+            self.context.emit(ObjectBatch(outputs))
+
+
+class FilterOperator(Operator):
+    """The records for which the function is true; a typed batch stays typed."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    def process(self, batch: Batch, port: int) -> None:
+        rows = rows_of(batch)
+        remaining = iter(rows)
+        function = self._function
+        kept: Batch
+        try:
+            if isinstance(batch, ObjectBatch):
+                kept = ObjectBatch([row for row in remaining if function(row)])
+            else:
+                mask = [True if function(row) else False for row in remaining]  # noqa: SIM210 (a call of bool is slower)
+                kept = batch if all(mask) else batch.filter(pa.array(mask, type=pa.bool_()))
+        except Exception as error:
+            raise_user_error(error, function=function, operator=self.context.name, record=last_taken(rows, remaining))
+        if kept.num_rows:
+            self.context.emit(kept)
+
+
+class MapBatchesOperator(Operator):
+    """Whole batches: Arrow ones of a typed stream, lists of values of any other.
+
+    The function returns a RecordBatch or a Table, a list of values, None, or an iterable of these.
+    """
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    def process(self, batch: Batch, port: int) -> None:
+        # A copy of the list: other receivers of the batch share it, and the function may sort in place.
+        argument = list(batch.values) if isinstance(batch, ObjectBatch) else batch
+        for result in self._results_of(argument):
+            for output in self._batches_of(result):
+                if output.num_rows:
+                    self.context.emit(output)
+
+    def _results_of(self, argument: Any) -> Iterator[Any]:
+        """Each result as soon as it is there; what happens to it downstream is outside of the try."""
+        try:
+            returned = self._function(argument)
+            if isinstance(returned, pa.RecordBatch | pa.Table) or returned is None or _is_list_of_values(returned):
+                results = iter((returned,))
+            else:
+                results = iter(returned)
+        except Exception as error:
+            self._fail(error, argument)
+        while True:
+            try:
+                result = next(results)
+            except StopIteration:
+                return
+            except Exception as error:
+                self._fail(error, argument)
+            yield result
+
+    def _batches_of(self, result: Any) -> list[Batch]:
+        if isinstance(result, pa.RecordBatch):
+            return [result]
+        if isinstance(result, list):
+            return [ObjectBatch(result)]
+        if isinstance(result, pa.Table):
+            return list(result.to_batches())
+        if result is None:
+            return []
+        raise UserFunctionError(
+            f'function "{name_of(self._function)}" of operator "{self.context.name}" returned what is not a batch',
+            detail=f"{type(result).__name__}: {shown(result)}",
+            hint="return a pyarrow RecordBatch, a list of values, or an iterable of these",
+        )
+
+    def _fail(self, error: Exception, argument: Any) -> NoReturn:
+        raise_user_error(
+            error, function=self._function, operator=self.context.name, record=argument, moment="on a batch"
+        )
+
+
+def _is_list_of_values(returned: Any) -> bool:
+    return isinstance(returned, list) and not (returned and isinstance(returned[0], pa.RecordBatch | pa.Table))

@@ -1,0 +1,212 @@
+"""How does a task read its splits, and from where after a failure?
+
+Splits of an eager source are all open and polled in turn; those of a lazy one are read one after the other, and the
+task asks for the next. A snapshot holds every split that isn't finished, with its position.
+
+At most once: a batch leaves only after the coordinator has confirmed the positions behind it, so that no restart can
+read it again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from cutwater.batches import Batch
+from cutwater.connectors.contract import Source, SplitReader
+from cutwater.operators.contract import FrozenList, OperatorContext, OperatorSnapshot, SourceOperator
+from cutwater.operators.user_code import raise_connector_error
+from cutwater.protocol.ids import CheckpointId
+from cutwater.protocol.splits import Split
+
+READERS_STATE = "readers"
+OBJECTS_PER_BATCH = 1024
+ROWS_PER_BATCH = 65536
+UNCONFIRMED_BATCHES_MAX = 4
+ASK_AGAIN_SECONDS = 0.005
+
+
+class SplitPosition(msgspec.Struct, frozen=True, array_like=True):
+    """A split that isn't finished, in a snapshot. `position` None: its beginning."""
+
+    id: str
+    payload: bytes
+    position: Any = None
+
+
+_encode = msgspec.msgpack.Encoder().encode
+decode_position = msgspec.msgpack.Decoder(SplitPosition).decode
+#: What `take_progress` returns: the items of READERS_STATE, and the ids of all splits finished so far.
+decode_progress = msgspec.msgpack.Decoder(tuple[list[bytes], list[str]]).decode
+
+
+@dataclass(slots=True)
+class _OpenSplit:
+    split: Split
+    reader: SplitReader
+
+    def position(self) -> bytes:
+        return _encode(SplitPosition(self.split.id, self.split.payload, self.reader.position))
+
+
+@dataclass(frozen=True, slots=True)
+class _HeldBatch:
+    """A batch that waits for its confirmation, and where its split stood before it."""
+
+    sequence: int
+    batch: Batch
+    split_id: str
+    position_before: bytes
+
+
+class ReaderOperator(SourceOperator):
+    """Reads the splits that the coordinator assigns to this task."""
+
+    def __init__(self, source: Source, at_most_once: bool = False, limit: int | None = None) -> None:
+        self._source = source
+        self._at_most_once = at_most_once
+        self._limit = limit or (OBJECTS_PER_BATCH if source.schema is None else ROWS_PER_BATCH)
+        self._waiting: deque[SplitPosition] = deque()
+        self._open: deque[_OpenSplit] = deque()
+        self._asked = False
+        self._no_more = False
+        self._held: deque[_HeldBatch] = deque()
+        self._sequence = 0
+        self._confirmed = 0
+        self._finished: list[str] = []
+        self._progress: deque[tuple[int, bytes]] = deque()
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._waiting.extend(map(decode_position, context.restored_lists.get(READERS_STATE, [])))
+
+    def poll(self) -> bool:
+        """Also at most once: True when a batch was read or emitted; a confirmation makes the next call worthwhile."""
+        if self._at_most_once:
+            return self._poll_held()
+        found = self._read()
+        if found is None:
+            return False
+        self.context.emit(found[0])
+        return True
+
+    @property
+    def finished(self) -> bool:
+        return self._no_more and not self._waiting and not self._open and not self._held
+
+    def wants_split(self) -> bool:
+        # Eager sources don't ask: what there is comes unasked.
+        wanted = not (self._source.eager or self._asked or self._no_more or self._waiting or self._open)
+        self._asked = self._asked or wanted
+        return wanted
+
+    def add_splits(self, splits: Sequence[Split]) -> None:
+        self._waiting.extend(SplitPosition(split.id, split.payload) for split in splits)
+        self._asked = False
+
+    def no_more_splits(self) -> None:
+        self._no_more = True
+
+    def wake_at(self) -> float | None:
+        """The earliest of the readers' times; None when any has no time: it is to be asked again soon."""
+        if self._waiting and (self._source.eager or not self._open):
+            return None
+        earliest: float | None = None
+        for opened in self._open:
+            time = opened.reader.wake_at()
+            if time is None:
+                return None
+            earliest = time if earliest is None else min(earliest, time)
+        return earliest
+
+    def take_progress(self) -> tuple[int, bytes] | None:
+        """At most once: positions that the coordinator must confirm, oldest first, each returned once."""
+        return self._progress.popleft() if self._progress else None
+
+    def confirm(self, sequence: int) -> None:
+        """At most once: everything up to this sequence may leave. `poll` emits it, since it respects backpressure."""
+        self._confirmed = max(self._confirmed, sequence)
+
+    def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
+        positions = self._positions()
+        # A held batch has not left: as far as the snapshot knows it was never read. Oldest last, so that it wins.
+        for held in reversed(self._held):
+            positions[held.split_id] = held.position_before
+        return OperatorSnapshot(lists=(FrozenList(READERS_STATE, tuple(positions.values())),))
+
+    def close(self) -> None:
+        while self._open:
+            self._open.popleft().reader.close()
+
+    def _poll_held(self) -> bool:
+        emitted = bool(self._held) and self._held[0].sequence <= self._confirmed
+        if emitted:
+            self.context.emit(self._held.popleft().batch)
+        return self._hold_next() or emitted
+
+    def _hold_next(self) -> bool:
+        if len(self._held) == UNCONFIRMED_BATCHES_MAX:
+            return False
+        found = self._read()
+        if found is None:
+            return False
+        batch, split_id, position_before = found
+        self._sequence += 1
+        self._held.append(_HeldBatch(self._sequence, batch, split_id, position_before))
+        self._progress.append((self._sequence, _encode((list(self._positions().values()), self._finished))))
+        return True
+
+    def _read(self) -> tuple[Batch, str, bytes] | None:
+        """The next batch, its split, and (at most once) where the split stood before. Asks each reader once."""
+        now_seconds = self.context.now_seconds()
+        self._open_waiting()
+        unasked = len(self._open)
+        while unasked:
+            unasked -= 1
+            current = self._open[0]
+            before = current.position() if self._at_most_once else b""
+            batch = self._read_from(current, now_seconds)
+            if current.reader.finished:
+                self._open.popleft()
+                current.reader.close()
+                unasked += self._open_waiting()
+            else:
+                self._open.rotate(-1)
+            if batch is not None and batch.num_rows:
+                return batch, current.split.id, before
+        return None
+
+    def _read_from(self, opened: _OpenSplit, now_seconds: float) -> Batch | None:
+        try:
+            return opened.reader.read(self._limit, now_seconds)
+        except Exception as error:
+            raise_connector_error(error, f'source "{self._source.name}" can\'t read split "{opened.split.id}"')
+
+    def _open_waiting(self) -> int:
+        """Opens what may be open: all of an eager source, one split of a lazy one. Returns how many it opened."""
+        count = 0
+        while self._waiting and (self._source.eager or not self._open):
+            waiting = self._waiting[0]
+            split = Split(waiting.id, waiting.payload)
+            try:
+                reader = self._source.reader(split, waiting.position)
+            except Exception as error:
+                raise_connector_error(error, f'source "{self._source.name}" can\'t open split "{split.id}"')
+            self._open.append(_OpenSplit(split, reader))
+            self._waiting.popleft()
+            count += 1
+        return count
+
+    def _note_finished(self, split_id: str) -> None:
+        if self._at_most_once:
+            self._finished.append(split_id)
+
+    def _positions(self) -> dict[str, bytes]:
+        """By split, everything that isn't finished: the open ones first."""
+        positions = {opened.split.id: opened.position() for opened in self._open}
+        positions.update((waiting.id, _encode(waiting)) for waiting in self._waiting)
+        return positions

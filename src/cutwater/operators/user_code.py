@@ -1,0 +1,136 @@
+"""How does a failure in code that isn't ours name the record and the line?
+
+The happy path costs nothing per record: the loops below keep their place in an iterator, and only a failure asks it
+which record it had reached.
+"""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+import traceback
+from collections.abc import Callable
+from operator import length_hint
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from cutwater.batches import Batch, ObjectBatch, rows_of
+from cutwater.errors import CutwaterError, StorageError, UserFunctionError
+from cutwater.graph.keys import KeySelector
+
+NO_RECORD: Final = object()
+_RECORD_CHARACTERS_MAX = 200
+_FRAMES_MAX = 3
+_CUTWATER = str(Path(__file__).resolve().parents[1]) + os.sep
+_LIBRARIES = ("<frozen ", *{sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")})
+_NEXT_LINE = "\n          "  # under the first word behind "  detail: "
+
+
+def map_rows(function: Callable[[Any], Any], rows: list[Any], *, operator: str) -> list[Any]:
+    """The function's result for every row. Not `map`: that would take a StopIteration of the function for the end."""
+    remaining = iter(rows)
+    try:
+        return [function(row) for row in remaining]
+    except Exception as error:
+        raise_user_error(error, function=function, operator=operator, record=last_taken(rows, remaining))
+
+
+def keys_of(key: KeySelector, batch: Batch, *, operator: str) -> list[Any]:
+    """One key per record, in order; a failure names its record."""
+    if key.function is not None:
+        return map_rows(key.function, rows_of(batch), operator=operator)
+    try:
+        return key.keys_of(batch)
+    except Exception as error:
+        record = _first_without_key(key, batch)
+        raise_user_error(error, function=f"key_by({key.describe()})", operator=operator, record=record)
+
+
+def last_taken(rows: list[Any], remaining: Any) -> Any:
+    """The row that an iterator over these rows returned last."""
+    return rows[len(rows) - length_hint(remaining) - 1]
+
+
+def raise_user_error(
+    error: Exception,
+    *,
+    function: object,
+    operator: str,
+    record: object = NO_RECORD,
+    moment: str = "on a record",
+) -> NoReturn:
+    """Raises the error as the author of the job should read it; an error of ours is already readable."""
+    if isinstance(error, CutwaterError):
+        raise error
+    lines = [_message_of(error)]
+    if record is not NO_RECORD:
+        lines.append(f"record: {shown(record)}")
+    lines += _places_of(error, function)
+    raise UserFunctionError(
+        f'function "{name_of(function)}" of operator "{operator}" failed {moment}',
+        detail=_NEXT_LINE.join(lines),
+        hint="handle the case in the function, or filter such records out before it",
+    ) from error
+
+
+def raise_connector_error(error: Exception, fact: str) -> NoReturn:
+    """Raises a failure of a source or sink; trying again can help, since the outside has its own troubles."""
+    if isinstance(error, CutwaterError):
+        raise error
+    raise StorageError(fact, detail=_NEXT_LINE.join([_message_of(error), *_places_of(error, None)])) from error
+
+
+def name_of(function: object) -> str:
+    """What the author would call it: the function's name, or Class.method."""
+    if isinstance(function, str):
+        return function
+    inner = getattr(function, "func", None)  # functools.partial
+    if inner is not None:
+        return name_of(inner)
+    owner = getattr(function, "__self__", None)
+    name = getattr(function, "__name__", None)
+    if name is None:
+        return type(function).__name__
+    if owner is None or isinstance(owner, type(os)):
+        return str(name)
+    return f"{owner.__name__ if isinstance(owner, type) else type(owner).__name__}.{name}"
+
+
+def shown(record: object) -> str:
+    """The record in one line, however large or broken it is."""
+    try:
+        text = repr(record)
+    except Exception:
+        text = object.__repr__(record)
+    if "\n" in text:
+        text = " ".join(text.split())
+    return text if len(text) <= _RECORD_CHARACTERS_MAX else text[: _RECORD_CHARACTERS_MAX - 1] + "…"
+
+
+def _message_of(error: BaseException) -> str:
+    text = str(error).replace("\n", _NEXT_LINE)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _places_of(error: BaseException, function: object) -> list[str]:
+    """Where in the author's own code it happened, innermost first; else where the function was written."""
+    frames = [
+        (frame.f_code.co_filename, line, frame.f_code.co_name)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not frame.f_code.co_filename.startswith(_CUTWATER)
+    ]
+    # A user may call into a library that fails; the line to look at is the user's. Unless the job is a library itself.
+    own = [frame for frame in frames if not frame[0].startswith(_LIBRARIES)] or frames
+    if own:
+        return [f"at {file}:{line} in {name}" for file, line, name in reversed(own[-_FRAMES_MAX:])]
+    code = getattr(function, "__code__", None)
+    return [f"in the function written at {code.co_filename}:{code.co_firstlineno}"] if code else []
+
+
+def _first_without_key(key: KeySelector, batch: Batch) -> object:
+    for row in rows_of(batch):
+        try:
+            key.keys_of(ObjectBatch([row]))
+        except Exception:
+            return row
+    return NO_RECORD

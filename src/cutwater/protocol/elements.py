@@ -1,0 +1,34 @@
+"""What flows in a channel between the record batches?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cutwater.protocol.ids import CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Everything before it belongs to the checkpoint, everything after it does not."""
+
+    checkpoint: CheckpointId
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """No record with a timestamp at or below this one will follow."""
+
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """The channel holds event time back no longer, until its next record or watermark."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfInput:
+    """Nothing follows, barriers included."""
+
+
+Control = Barrier | Watermark | Idle | EndOfInput

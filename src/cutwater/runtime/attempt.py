@@ -1,0 +1,64 @@
+"""Which tasks of an attempt are where, and how far are they?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cutwater.graph.model import ExecutionGraph
+from cutwater.protocol.ids import AttemptNumber, CheckpointId, SlotId, TaskId
+
+
+def tasks_of(graph: ExecutionGraph) -> list[TaskId]:
+    """Every task, in topological order."""
+    return [TaskId(vertex.uid, subtask) for vertex in graph.vertices for subtask in range(vertex.parallelism)]
+
+
+class Attempt:
+    """The coordinator's book about one attempt. Subtask i of every chain is in the i-th slot."""
+
+    def __init__(
+        self, number: AttemptNumber, *, token: str, graph: ExecutionGraph, slots: Sequence[SlotId], sinks: set[str]
+    ) -> None:
+        self.number = number
+        self.token = token
+        self.slots = list(slots)
+        self.tasks = tasks_of(graph)
+        self.slot_of = {task: self.slots[task.subtask] for task in self.tasks}
+        self._awaited = set(self.slots)
+        self._unfinished = set(self.tasks)
+        self._with_sinks = {task for task in self.tasks if task.vertex in sinks}
+        self._committed: dict[TaskId, CheckpointId] = {}
+        self.restore_seconds = 0.0
+        self.started = False
+        self.final: CheckpointId | None = None
+
+    def tasks_in(self, slot: SlotId) -> tuple[TaskId, ...]:
+        return tuple(task for task in self.tasks if self.slot_of[task] == slot)
+
+    def deployed(self, slot: SlotId, restore_seconds: float) -> bool:
+        """True when this was the last slot to report."""
+        self._awaited.discard(slot)
+        self.restore_seconds = max(self.restore_seconds, restore_seconds)
+        return not self._awaited
+
+    @property
+    def awaited(self) -> list[SlotId]:
+        """Slots that have not reported their tasks open, in order."""
+        return [slot for slot in self.slots if slot in self._awaited]
+
+    def finished(self, task: TaskId) -> bool:
+        """True when this was the last task to finish."""
+        was_unfinished = task in self._unfinished
+        self._unfinished.discard(task)
+        return was_unfinished and not self._unfinished
+
+    def committed(self, task: TaskId, checkpoint: CheckpointId) -> None:
+        self._committed[task] = max(checkpoint, self._committed.get(task, checkpoint))
+
+    @property
+    def over(self) -> bool:
+        """The final checkpoint is complete, and every sink has committed it."""
+        final = self.final
+        return final is not None and all(
+            self._committed.get(task, CheckpointId(-1)) >= final for task in self._with_sinks
+        )

@@ -1,0 +1,542 @@
+"""What does the driver do about checkpoints, failures, commits and the end of the job?
+
+The coordinator is an actor: messages and results of background work wait in its mailbox, `step` takes them one by one.
+It decides nothing by itself that a machine in `protocol` can decide; it keeps the books and carries out the effects.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, assert_never
+
+from cutwater.errors import (
+    AttemptFencedError,
+    CutwaterError,
+    InternalError,
+    OperationsError,
+    SlotsMissingError,
+    UserError,
+)
+from cutwater.graph.model import NodeKind
+from cutwater.graph.plan import JobPlan
+from cutwater.protocol import checkpoint_events as checkpointing
+from cutwater.protocol.checkpoint_coordinator import CheckpointCoordinator
+from cutwater.protocol.checkpoint_events import CheckpointKind, CheckpointPolicy
+from cutwater.protocol.ids import AttemptNumber, CheckpointId, SlotId
+from cutwater.protocol.lifecycle import JobLifecycle, JobState
+from cutwater.protocol.modes import CheckpointMode
+from cutwater.protocol.restart import GiveUp, RestartAfter
+from cutwater.runtime import messages
+from cutwater.runtime.attempt import Attempt
+from cutwater.runtime.job_status import StatusBoard
+from cutwater.runtime.pending_manifests import PendingManifest
+from cutwater.runtime.progress import ReadProgress
+from cutwater.runtime.recovering import History, Recovered, assigner_states, recover
+from cutwater.runtime.restoring import orders_for
+from cutwater.runtime.seams import Background, Clock, SlotLines, SlotProvider
+from cutwater.runtime.sources import SourceCoordination
+from cutwater.snapshots.store import SnapshotStore
+from cutwater.status import JobStatus
+
+#: A channel that broke means that a slot is gone; its own line says so a moment later, and names it.
+SUSPICION_SECONDS = 1.0
+#: Attempts that don't get their tasks open within this time are given up.
+DEPLOY_SECONDS_MAX = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorServices:
+    """What the coordinator uses of the world."""
+
+    clock: Clock
+    lines: SlotLines
+    provider: SlotProvider
+    background: Background
+    store: SnapshotStore
+    new_token: Callable[[], str]
+    random: Callable[[], float]
+    #: Called after every change, on the coordinator's thread.
+    listener: Callable[[JobStatus], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Slot:
+    address: str
+    host: str
+    pid: int
+
+
+class Coordinator:
+    """The brain of one job."""
+
+    def __init__(self, plan: JobPlan, pickled_plan: bytes, services: CoordinatorServices, history: History) -> None:
+        self.plan = plan
+        self._services = services
+        self._clock = services.clock
+        self._pickled_plan = pickled_plan
+        self._history = history
+        self._mailbox: deque[Callable[[], None]] = deque()
+        self._lifecycle = JobLifecycle()
+        self._slots: dict[SlotId, _Slot] = {}
+        self._holding_plan: set[SlotId] = set()
+        self._attempt: Attempt | None = None
+        self._recovered: Recovered | None = None
+        self._sources: dict[str, SourceCoordination] = {}
+        self._progress = ReadProgress()
+        self._pending: dict[CheckpointId, PendingManifest] = {}
+        options = plan.options
+        self._checkpoints = CheckpointCoordinator(_policy(plan))
+        self._mode = options.checkpoints.checkpoint_mode
+        self._restart = options.restart.start(services.random)
+        self._deadlines: dict[str, tuple[float, Callable[[], None]]] = {}
+        self._board = StatusBoard(plan, services.clock)
+
+    # What the outside calls, from any thread.
+
+    def start(self) -> None:
+        self.post(self._start)
+
+    def deliver(self, slot: SlotId, message: messages.FromSlot) -> None:
+        self.post(lambda: self._handle(slot, message))
+
+    def slot_lost(self, slot: SlotId, reason: str) -> None:
+        self.post(lambda: self._slot_lost(slot, reason))
+
+    def cancel(self) -> None:
+        self.post(self._cancel)
+
+    def post(self, work: Callable[[], None]) -> None:
+        self._mailbox.append(work)
+
+    # The loop.
+
+    def step(self) -> bool:
+        """Handles what is there; False: nothing was."""
+        worked = False
+        while self._mailbox and not self.ended:
+            self._mailbox.popleft()()
+            worked = True
+        if not self.ended:
+            worked = self._tick() or worked
+        if worked:
+            self._publish_status()
+        return worked
+
+    def wake_at(self) -> float | None:
+        times = [time for time, _ in self._deadlines.values()]
+        times += [time for source in self._sources.values() if (time := source.wake_at()) is not None]
+        if (time := self._checkpoints.wake_at()) is not None:
+            times.append(time)
+        return min(times, default=None)
+
+    @property
+    def ended(self) -> bool:
+        return self._lifecycle.terminal
+
+    @property
+    def status(self) -> JobStatus:
+        return self._board.status
+
+    def _tick(self) -> bool:
+        now = self._clock.now_seconds()
+        due = [name for name, (time, _) in self._deadlines.items() if time <= now]
+        for name in due:
+            if name in self._deadlines:
+                self._deadlines.pop(name)[1]()
+        for source in list(self._sources.values()):
+            source.tick(now)
+        wake = self._checkpoints.wake_at()
+        if wake is not None and wake <= now:
+            self._execute(self._checkpoints.handle(checkpointing.ClockTicked(now)))
+            return True
+        return bool(due)
+
+    # Life of the job.
+
+    def _start(self) -> None:
+        needed = self.plan.graph.slots_needed
+        self._services.provider.ensure(needed + self.plan.options.spare_slots)
+        self._lifecycle.move(JobState.WAITING_FOR_SLOTS)
+        self._begin_attempt()
+
+    def _begin_attempt(self) -> None:
+        if self._lifecycle.state is not JobState.WAITING_FOR_SLOTS:
+            self._lifecycle.move(JobState.WAITING_FOR_SLOTS)
+        self._recovered = None
+        timeout = self.plan.options.slot_timeout_seconds
+        self._after("slots", timeout, self._give_up_waiting)
+        plan, store, history = self.plan, self._services.store, self._history
+        self._services.background.submit(lambda: recover(plan, store, history), self._on_recovered)
+
+    def _on_recovered(self, recovered: Recovered | None, error: BaseException | None) -> None:
+        if self._lifecycle.state is not JobState.WAITING_FOR_SLOTS:
+            return
+        if error is not None or recovered is None:
+            self._fail(_as_ours(error))
+            return
+        self._recovered = recovered
+        if self._history.first_attempt is None:
+            self._history = replace(self._history, first_attempt=recovered.attempt)
+        self._board.recovered(recovered)
+        self._deploy_if_ready()
+
+    def _deploy_if_ready(self) -> None:
+        recovered = self._recovered
+        if self._lifecycle.state is not JobState.WAITING_FOR_SLOTS or recovered is None:
+            return
+        needed = self.plan.graph.slots_needed
+        if len(self._slots) < needed:
+            return
+        self._deadlines.pop("slots", None)
+        self._board.slots_ready()
+        self._lifecycle.move(JobState.DEPLOYING)
+        graph = self.plan.graph
+        attempt = Attempt(
+            recovered.attempt,
+            token=self._services.new_token(),
+            graph=graph,
+            slots=list(self._slots)[:needed],
+            sinks={vertex.uid for vertex in graph.vertices if _has_sink(vertex)},
+        )
+        self._attempt = attempt
+        self._after("deploy", DEPLOY_SECONDS_MAX, self._give_up_deploying)
+        addresses = {str(task): self._slots[slot].address for task, slot in attempt.slot_of.items()}
+        for slot in attempt.slots:
+            self._deploy(slot, attempt, recovered, addresses)
+
+    def _deploy(self, slot: SlotId, attempt: Attempt, recovered: Recovered, addresses: dict[str, str]) -> None:
+        tasks = attempt.tasks_in(slot)
+        job = b"" if slot in self._holding_plan else self._pickled_plan
+        self._holding_plan.add(slot)
+        order = orders_for(self.plan.graph, tasks, recovered.restored, self._progress)
+        self._services.lines.send(
+            slot, messages.DeployAttempt(attempt.number, attempt.token, job, tasks, addresses, order)
+        )
+
+    def _start_attempt(self, attempt: Attempt) -> None:
+        recovered = self._recovered
+        assert recovered is not None
+        self._deadlines.pop("deploy", None)
+        self._lifecycle.move(JobState.RUNNING)
+        now = self._clock.now_seconds()
+        self._board.deployed(attempt.restore_seconds)
+        self._restart.running(now)
+        attempt.started = True
+        self._tell_all(messages.StartAttempt(attempt.number))
+        restored = CheckpointId(recovered.restored.manifest.checkpoint) if recovered.restored else None
+        self._execute(
+            self._checkpoints.handle(
+                checkpointing.AttemptStarted(
+                    attempt.number, frozenset(attempt.tasks), restored, recovered.next_checkpoint, now
+                )
+            )
+        )
+        self._start_sources(attempt, recovered)
+
+    def _start_sources(self, attempt: Attempt, recovered: Recovered) -> None:
+        states = assigner_states(recovered.restored) | self._progress.assigners
+        for vertex in self.plan.graph.vertices:
+            head = vertex.operators[0]
+            if head.kind is NodeKind.SOURCE:
+                self._sources[head.uid] = SourceCoordination(
+                    head.uid,
+                    head.connector,
+                    parallelism=vertex.parallelism,
+                    attempt=attempt.number,
+                    state=states.get(head.uid),
+                    send=self._sender_to(attempt, vertex.uid),
+                    background=self._services.background,
+                    clock=self._clock,
+                    failed=lambda error: self._fail(_as_ours(error)),
+                )
+        for source in list(self._sources.values()):
+            source.start()
+
+    def _sender_to(self, attempt: Attempt, vertex: str) -> Callable[[int, messages.SplitsAssigned], None]:
+        def send(subtask: int, message: messages.SplitsAssigned) -> None:
+            self._services.lines.send(attempt.slots[subtask], message)
+
+        return send
+
+    def _finish_if_over(self) -> None:
+        attempt = self._attempt
+        if attempt is not None and self._lifecycle.state is JobState.FINISHING and attempt.over:
+            self._end(JobState.FINISHED)
+
+    def _all_tasks_finished(self, attempt: Attempt) -> None:
+        self._lifecycle.move(JobState.FINISHING)
+        if self._mode is CheckpointMode.NONE:
+            # Without checkpoints the sinks have committed by themselves at the end of their input.
+            self._end(JobState.FINISHED)
+            return
+        request = checkpointing.CheckpointRequested(CheckpointKind.FINAL, "final", self._clock.now_seconds())
+        self._execute(self._checkpoints.handle(request))
+
+    def _cancel(self) -> None:
+        self._lifecycle.move(JobState.CANCELLING)
+        self._end(JobState.CANCELLED)
+
+    def _end(self, state: JobState) -> None:
+        self._stop_attempt()
+        self._lifecycle.move(state)
+        self._services.provider.ensure(0)
+        for slot in self._slots:
+            self._services.lines.send(slot, messages.EndSlot())
+
+    # Failures.
+
+    def _fail(self, cause: CutwaterError) -> None:
+        """The attempt can't go on: restart from the last snapshot, or give up."""
+        if self.ended or self._lifecycle.state is JobState.RESTARTING:
+            return
+        self._board.failed(self._attempt.number if self._attempt else 0, cause)
+        self._stop_attempt()
+        if isinstance(cause, UserError) and not cause.retryable:
+            self._give_up(cause)
+            return
+        if isinstance(cause, AttemptFencedError | SlotsMissingError):
+            self._give_up(cause)
+            return
+        match self._restart.failed(self._clock.now_seconds()):
+            case RestartAfter(delay_seconds):
+                self._lifecycle.move(JobState.RESTARTING)
+                self._after("restart", delay_seconds, self._begin_attempt)
+            case GiveUp(reason):
+                self._give_up(cause, reason)
+
+    def _give_up(self, cause: CutwaterError, reason: str = "") -> None:
+        self._board.gave_up(cause, reason)
+        self._end(JobState.FAILED)
+
+    def _stop_attempt(self) -> None:
+        attempt = self._attempt
+        self._deadlines.clear()
+        for source in self._sources.values():
+            source.stop()
+        if self._mode is CheckpointMode.NONE:
+            self._progress.keep(self._sources.values())
+        self._sources = {}
+        if attempt is not None:
+            self._attempt = None
+            self._execute(self._checkpoints.handle(checkpointing.AttemptStopped()))
+            for slot in attempt.slots:
+                self._services.lines.send(slot, messages.DropAttempt(attempt.number))
+        self._pending.clear()
+
+    def _slot_lost(self, slot: SlotId, reason: str) -> None:
+        known = self._slots.pop(slot, None)
+        self._holding_plan.discard(slot)
+        if known is not None and self._attempt is not None and slot in self._attempt.slots:
+            self._fail(OperationsError(f"slot {slot} (process {known.pid} on {known.host}) was lost", detail=reason))
+
+    def _suspect(self, cause: CutwaterError) -> None:
+        self._after("suspicion", SUSPICION_SECONDS, lambda: self._fail(cause))
+
+    def _give_up_waiting(self) -> None:
+        needed = self.plan.graph.slots_needed
+        self._fail(
+            SlotsMissingError(
+                f"job {self.plan.name!r} needs {needed} slots and has {len(self._slots)}",
+                detail=self._services.provider.shortage(),
+                hint="lower the parallelism, free cores of the cluster, or raise slot_timeout",
+            )
+        )
+
+    def _give_up_deploying(self) -> None:
+        attempt = self._attempt
+        assert attempt is not None
+        stuck = attempt.awaited
+        for slot in stuck:
+            self._services.lines.hang_up(slot)
+        self._fail(OperationsError(f"slots {', '.join(stuck)} did not open their tasks in time"))
+
+    # Messages of slots.
+
+    def _handle(self, slot: SlotId, message: messages.FromSlot) -> None:
+        match message:
+            case messages.SlotRegistered():
+                self._slots[slot] = _Slot(message.address, message.host, message.pid)
+                self._deploy_if_ready()
+            case messages.Heartbeat():
+                self._board.metrics(slot, message.metrics)
+            case _:
+                attempt = self._attempt
+                if attempt is not None and message.attempt == attempt.number:
+                    self._handle_of_attempt(slot, attempt, message)
+
+    def _handle_of_attempt(self, slot: SlotId, attempt: Attempt, message: messages.OfAttempt) -> None:
+        now = self._clock.now_seconds()
+        match message:
+            case messages.AttemptDeployed():
+                if attempt.deployed(slot, message.restore_seconds):
+                    self._start_attempt(attempt)
+            case messages.FirstRecordProcessed():
+                self._board.first_record()
+            case messages.SplitRequested():
+                if (source := self._sources.get(message.operator)) is not None:
+                    source.requested(message.subtask)
+            case messages.SplitProgressed():
+                self._progress.advanced(message)
+                self._services.lines.send(
+                    slot,
+                    messages.ProgressConfirmed(attempt.number, message.operator, message.subtask, message.sequence),
+                )
+            case messages.SnapshotWritten():
+                if (pending := self._pending.get(message.checkpoint)) is not None:
+                    pending.tasks[message.task] = message.snapshot
+                self._execute(
+                    self._checkpoints.handle(
+                        checkpointing.SnapshotAcknowledged(message.attempt, message.checkpoint, message.task, now)
+                    )
+                )
+            case messages.SnapshotRefused():
+                self._execute(
+                    self._checkpoints.handle(
+                        checkpointing.SnapshotDeclined(
+                            message.attempt, message.checkpoint, message.task, message.reason, now
+                        )
+                    )
+                )
+            case messages.TaskFinished():
+                if attempt.finished(message.task):
+                    self._all_tasks_finished(attempt)
+            case messages.TaskCommitted():
+                attempt.committed(message.task, message.checkpoint)
+                self._finish_if_over()
+            case messages.TaskFailed():
+                cause: CutwaterError = pickle.loads(message.error)
+                self._suspect(cause) if message.peer_lost else self._fail(cause)
+            case messages.ConnectorReport():
+                self._connector(message.operator).receive(pickle.loads(message.value))
+            case _:
+                assert_never(message)
+
+    def _connector(self, operator: str) -> Any:
+        for vertex in self.plan.graph.vertices:
+            for node in vertex.operators:
+                if node.uid == operator:
+                    return node.connector
+        raise InternalError(f"no operator {operator!r} in job {self.plan.name!r}")
+
+    # Effects of the checkpoint machine.
+
+    def _execute(self, effects: list[checkpointing.CheckpointEffect]) -> None:
+        for effect in effects:
+            match effect:
+                case checkpointing.TriggerCheckpoint():
+                    self._trigger(effect)
+                case checkpointing.PublishManifest():
+                    self._publish(effect)
+                case checkpointing.NotifyCompleted():
+                    self._completed(effect)
+                case checkpointing.NotifyAborted():
+                    self._aborted(effect)
+                case checkpointing.DiscardSnapshot(checkpoint):
+                    self._discard(checkpoint)
+                case checkpointing.RefuseRequest():
+                    pass
+                case checkpointing.FailAttempt(reason):
+                    self._fail(OperationsError("too many checkpoints failed", detail=reason))
+                case _:
+                    assert_never(effect)
+
+    def _trigger(self, effect: checkpointing.TriggerCheckpoint) -> None:
+        # The assigners' state and the trigger leave in one step: a split assigned before is in its reader's
+        # snapshot, because the slot hears of it first; one assigned later is in neither.
+        self._pending[effect.checkpoint] = PendingManifest(
+            effect.checkpoint,
+            effect.kind,
+            effect.attempt,
+            self._clock.now_seconds(),
+            {operator: source.snapshot() for operator, source in self._sources.items()},
+        )
+        self._tell_all(messages.TriggerCheckpoint(effect.attempt, effect.checkpoint))
+
+    def _publish(self, effect: checkpointing.PublishManifest) -> None:
+        manifest = self._pending[effect.checkpoint].manifest(self.plan, self._clock.timestamp())
+        attempt, checkpoint = effect.attempt, effect.checkpoint
+
+        def done(_: Any, error: BaseException | None) -> None:
+            self._on_published(attempt, checkpoint, error)
+
+        self._services.background.submit(lambda: self._services.store.publish(manifest), done)
+
+    def _on_published(self, attempt: AttemptNumber, checkpoint: CheckpointId, error: BaseException | None) -> None:
+        if self.ended:
+            return
+        now = self._clock.now_seconds()
+        if isinstance(error, AttemptFencedError):
+            # An attempt of ours that has ended meanwhile is fenced by its own successor: that is as it should be.
+            if self._attempt is not None and self._attempt.number == attempt:
+                self._fail(error)
+        elif error is not None:
+            self._execute(
+                self._checkpoints.handle(checkpointing.PublishFailed(attempt, checkpoint, str(error), now))
+            )
+        else:
+            self._execute(self._checkpoints.handle(checkpointing.ManifestPublished(attempt, checkpoint, now)))
+
+    def _completed(self, effect: checkpointing.NotifyCompleted) -> None:
+        pending = self._pending.pop(effect.checkpoint)
+        self._board.checkpoint(pending.status("completed", self._clock.now_seconds()))
+        if effect.kind is CheckpointKind.FINAL and self._attempt is not None:
+            self._attempt.final = effect.checkpoint
+        self._tell_all(messages.CheckpointCompleted(effect.attempt, effect.checkpoint))
+        self._finish_if_over()
+
+    def _aborted(self, effect: checkpointing.NotifyAborted) -> None:
+        pending = self._pending.pop(effect.checkpoint, None)
+        if pending is not None:
+            self._board.checkpoint(pending.status(effect.reason, self._clock.now_seconds()))
+        self._tell_all(messages.CheckpointAborted(effect.attempt, effect.checkpoint))
+
+    def _discard(self, checkpoint: CheckpointId) -> None:
+        store = self._services.store
+
+        def done(_: Any, error: BaseException | None) -> None:
+            if error is not None:
+                self._board.warn(f"snapshot chk-{checkpoint} could not be deleted: {error}")
+
+        self._services.background.submit(lambda: store.discard(checkpoint), done)
+
+    # Small things.
+
+    def _tell_all(self, message: messages.FromCoordinator) -> None:
+        if self._attempt is not None:
+            for slot in self._attempt.slots:
+                self._services.lines.send(slot, message)
+
+    def _after(self, name: str, seconds: float, work: Callable[[], None]) -> None:
+        self._deadlines[name] = (self._clock.now_seconds() + seconds, work)
+
+    def _publish_status(self) -> None:
+        waiting = ""
+        if self._lifecycle.state is JobState.WAITING_FOR_SLOTS and len(self._slots) < self.plan.graph.slots_needed:
+            waiting = self._services.provider.shortage()
+        self._board.update(self._lifecycle.state, self._attempt, self._slots, waiting)
+        self._services.listener(self._board.status)
+
+
+def _policy(plan: JobPlan) -> CheckpointPolicy:
+    options = plan.options.checkpoints
+    return CheckpointPolicy(
+        interval_seconds=options.every_seconds,
+        timeout_seconds=options.timeout_seconds,
+        min_pause_seconds=options.min_pause_seconds,
+        max_concurrent=options.max_concurrent,
+        tolerable_failures=options.tolerable_failures,
+        retain=options.retain,
+    )
+
+
+def _has_sink(vertex: Any) -> bool:
+    return any(node.kind is NodeKind.SINK for node in vertex.operators)
+
+
+def _as_ours(error: BaseException | None) -> CutwaterError:
+    if isinstance(error, CutwaterError):
+        return error
+    return InternalError("the coordinator failed", detail=f"{type(error).__name__}: {error}")

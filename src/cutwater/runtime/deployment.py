@@ -1,0 +1,200 @@
+"""How do the tasks of one attempt come to life in a slot?
+
+Deploying opens and restores every task and makes its inputs ready; starting connects the outputs. In between the
+coordinator makes sure that all slots are that far, so that nobody connects to a task that isn't there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from cutwater.graph.model import ExecutionEdge, ExecutionGraph, LogicalNode, Vertex
+from cutwater.graph.plan import JobPlan
+from cutwater.operators.contract import OperatorContext, OperatorSnapshot
+from cutwater.protocol.aligner import BarrierAligner
+from cutwater.protocol.ids import CheckpointId, TaskId
+from cutwater.protocol.key_groups import group_range
+from cutwater.runtime.chain import Chain
+from cutwater.runtime.channels import InputGate, LocalChannel
+from cutwater.runtime.messages import DeployAttempt, FromSlot
+from cutwater.runtime.restoring import OperatorRestore
+from cutwater.runtime.routing import OutputGate, Router, receivers_of, router_of
+from cutwater.runtime.seams import Background, ChannelId, Clock, InputChannel, OutputChannel, Transport
+from cutwater.runtime.task import Task, TaskServices
+from cutwater.snapshots.format import TaskSnapshot
+from cutwater.snapshots.storage import Storage
+from cutwater.snapshots.store import snapshot_folder
+from cutwater.snapshots.writer import write_task_snapshot
+from cutwater.state.backends import backend_factory
+from cutwater.state.contract import KeyedBackend, KeyedBackendSettings
+
+
+@dataclass(frozen=True, slots=True)
+class SlotServices:
+    """What a slot gives to the tasks it hosts."""
+
+    clock: Clock
+    transport: Transport
+    background: Background
+    send: Callable[[FromSlot], None]
+    #: Sends a value to the driver side of a connector: (attempt, operator, value).
+    report: Callable[[int, str, Any], None]
+    storage: Callable[[str], Storage]
+
+
+class Deployment:
+    """The tasks of one attempt in one slot."""
+
+    def __init__(self, plan: JobPlan, order: DeployAttempt, services: SlotServices) -> None:
+        self.attempt = order.attempt
+        self._plan = plan
+        self._order = order
+        self._services = services
+        self._here = set(order.tasks)
+        self._local: dict[ChannelId, LocalChannel] = {}
+        self._routers: dict[TaskId, list[tuple[ExecutionEdge, Router]]] = {}
+        self._vertices = {vertex.uid: vertex for vertex in plan.graph.vertices}
+        storage = plan.options.checkpoints.storage
+        self._storage = services.storage(storage) if storage is not None else None
+        self.tasks: dict[TaskId, Task] = {}
+
+    def open(self) -> None:
+        """Makes every task, restores it and makes its inputs ready. May block."""
+        for task in self._order.tasks:
+            self.tasks[task] = self._open_task(task, self._vertices[task.vertex])
+
+    def connect(self) -> None:
+        """Connects the outputs; from now on tasks may run."""
+        for task, routers in self._routers.items():
+            for edge, router in routers:
+                router.connect([self._output(channel) for channel in self._channels_from(edge, task.subtask)])
+            self.tasks[task].outputs.connected()
+
+    def close(self) -> None:
+        """Closes every task, whatever state it is in, and its channels."""
+        self._services.transport.drop(self.attempt)
+        for task in self.tasks.values():
+            task.close()
+
+    def _open_task(self, task: TaskId, vertex: Vertex) -> Task:
+        graph = self._plan.graph
+        routers = [(edge, self._router(edge, task.subtask)) for edge in graph.edges if edge.sender == vertex.uid]
+        self._routers[task] = routers
+        inputs, ports = self._inputs(graph, vertex, task.subtask)
+        chain = Chain(vertex, routers)
+        chain.open([self._context(task, vertex, node) for node in vertex.operators])
+        numbers = range(len(inputs))
+        return Task(
+            task,
+            chain=chain,
+            inputs=InputGate(inputs, ports),
+            outputs=OutputGate([router for _, router in routers]),
+            aligner=BarrierAligner(numbers, self._plan.options.checkpoints.checkpoint_mode),
+            channels=numbers,
+            services=TaskServices(
+                self.attempt,
+                self._services.clock,
+                self._services.send,
+                self._services.background,
+                self._write_snapshot,
+            ),
+        )
+
+    def _inputs(self, graph: ExecutionGraph, vertex: Vertex, subtask: int) -> tuple[list[InputChannel], list[int]]:
+        channels: list[InputChannel] = []
+        ports: list[int] = []
+        for edge in graph.edges:
+            if edge.receiver == vertex.uid:
+                for channel in self._channels_to(edge, subtask):
+                    channels.append(self._input(channel))
+                    ports.append(edge.port)
+        return channels, ports
+
+    def _channels_to(self, edge: ExecutionEdge, receiver: int) -> Iterable[ChannelId]:
+        for sender in range(self._vertices[edge.sender].parallelism):
+            if receiver in self._reached(edge, sender):
+                yield ChannelId(self.attempt, edge.index, sender, receiver)
+
+    def _channels_from(self, edge: ExecutionEdge, sender: int) -> Iterable[ChannelId]:
+        for receiver in self._reached(edge, sender):
+            yield ChannelId(self.attempt, edge.index, sender, receiver)
+
+    def _reached(self, edge: ExecutionEdge, sender: int) -> range:
+        return receivers_of(
+            edge.partitioning, sender=sender, receivers=self._vertices[edge.receiver].parallelism
+        )
+
+    def _input(self, channel: ChannelId) -> InputChannel:
+        sender = TaskId(self._edge(channel).sender, channel.sender)
+        if sender in self._here:
+            return self._local.setdefault(channel, LocalChannel())
+        return self._services.transport.open_input(channel, self._order.token)
+
+    def _output(self, channel: ChannelId) -> OutputChannel:
+        receiver = TaskId(self._edge(channel).receiver, channel.receiver)
+        if receiver in self._here:
+            return self._local.setdefault(channel, LocalChannel())
+        return self._services.transport.open_output(
+            channel, self._order.addresses[str(receiver)], self._order.token
+        )
+
+    def _edge(self, channel: ChannelId) -> ExecutionEdge:
+        return self._plan.graph.edges[channel.edge]
+
+    def _router(self, edge: ExecutionEdge, subtask: int) -> Router:
+        receiver = self._vertices[edge.receiver]
+        return router_of(
+            edge, subtask=subtask, receivers=receiver.parallelism, max_parallelism=receiver.max_parallelism
+        )
+
+    def _context(self, task: TaskId, vertex: Vertex, node: LogicalNode) -> OperatorContext:
+        restore = OperatorRestore(
+            self._order.restore,
+            self._storage,
+            operator=node.uid,
+            subtask=task.subtask,
+            parallelism=vertex.parallelism,
+        )
+        groups = group_range(task.subtask, vertex.parallelism, vertex.max_parallelism)
+
+        def keyed_backend() -> KeyedBackend:
+            open_backend = backend_factory(self._plan.options.state_backend)
+            backend = open_backend(KeyedBackendSettings(vertex.max_parallelism, groups))
+            backend.restore(restore.keyed_chunks(groups))
+            return backend
+
+        return OperatorContext(
+            job_id=self._plan.job_id,
+            job_name=self._plan.name,
+            uid=node.uid,
+            name=node.name,
+            subtask=task.subtask,
+            parallelism=vertex.parallelism,
+            max_parallelism=vertex.max_parallelism,
+            attempt=self.attempt,
+            now_seconds=self._services.clock.now_seconds,
+            emit=_not_wired,
+            emit_side=_not_wired,
+            keyed_backend=keyed_backend,
+            restored_lists=restore.lists(),
+            run_in_background=self._services.background.submit,
+            report=lambda value: self._services.report(self.attempt, node.uid, value),
+        )
+
+    def _write_snapshot(
+        self, checkpoint: CheckpointId, task: TaskId, states: Iterable[tuple[str, OperatorSnapshot]]
+    ) -> TaskSnapshot:
+        return write_task_snapshot(
+            self._storage,
+            snapshot_folder(self._plan.job_id, checkpoint=checkpoint, attempt=self.attempt),
+            self.attempt,
+            task,
+            list(states),
+            self._plan.options.inline_state_bytes_max,
+        )
+
+
+def _not_wired(*_: Any) -> None:
+    raise AssertionError("an operator emitted before its chain was wired")

@@ -1,0 +1,119 @@
+"""How does a slot speak to its coordinator, and notice that it lost it?"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow.flight as flight
+
+from cutwater.runtime.flight.control_frames import HANG_UP, MESSAGE, SIGN_OF_LIFE, LinkTimes
+from cutwater.runtime.flight.security import TlsFiles, call_options, connect
+from cutwater.runtime.messages import FromCoordinator, FromSlot, SlotRegistered, decode_from_coordinator, encode
+
+
+class ControlLink:
+    """A `SlotLink`. Its own threads write, read and give signs of life, so that a long user call looks alive.
+
+    `deliver` is called on the reading thread and must not block. `broken(reason)` is called once, on one of the link's
+    threads: when the coordinator hung up or is gone, when it is silent for too long, or when this process lost its
+    parent. After `close` it is not called.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        token: str,
+        *,
+        deliver: Callable[[FromCoordinator], None],
+        broken: Callable[[str], None],
+        tls: TlsFiles | None = None,
+        times: LinkTimes | None = None,
+    ) -> None:
+        self._address = address
+        self._token = token
+        self._deliver = deliver
+        self._broken = broken
+        self._tls = tls
+        self._times = times or LinkTimes()
+        self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._heard_at = time.monotonic()
+        self._parent = os.getppid()
+        self._over = threading.Event()
+        self._over_lock = threading.Lock()
+        self._client: Any = None
+        self._reader: Any = None
+
+    def register(self, registered: SlotRegistered) -> None:
+        """Connects and sends the first message; blocks until connected. Raises what Flight raises when it can't."""
+        self._client = connect(self._address, self._tls)
+        writer, self._reader = self._client.do_exchange(
+            flight.FlightDescriptor.for_command(b"control"), options=call_options(self._token)
+        )
+        writer.write_metadata(MESSAGE + encode(registered))
+        self._heard_at = time.monotonic()
+        for name, target in (("write", self._write), ("read", self._read), ("watch", self._watch)):
+            arguments = (writer,) if name == "write" else ()
+            threading.Thread(target=target, args=arguments, name=f"cutwater-link-{name}", daemon=True).start()
+
+    def send(self, message: FromSlot) -> None:
+        self._queue.put(MESSAGE + encode(message))
+
+    def close(self, *, flush_seconds: float = 1.0) -> None:
+        """Ends the call after what was sent before, and the threads. Blocks for `flush_seconds` at most."""
+        deadline = time.monotonic() + flush_seconds
+        while not self._queue.empty() and not self._over.is_set() and time.monotonic() < deadline:
+            time.sleep(0.001)
+        self._end(None)
+        self._queue.put(None)
+        if self._reader is not None:
+            self._reader.cancel()
+
+    def _write(self, writer: Any) -> None:
+        try:
+            while (frame := self._queue.get()) is not None:
+                writer.write_metadata(frame)
+        except Exception as error:  # whatever it is, the line is broken
+            self._end(f"the connection to the coordinator broke ({type(error).__name__})")
+
+    def _read(self) -> None:
+        reason = "the coordinator is gone"
+        try:
+            while not self._over.is_set():
+                view = memoryview(self._reader.read_chunk().app_metadata).cast("B")
+                self._heard_at = time.monotonic()
+                if view[:1] == MESSAGE:
+                    self._deliver(decode_from_coordinator(view[1:]))
+                elif view[:1] == HANG_UP:
+                    reason = "the coordinator hung up"
+                    break
+        except StopIteration:
+            pass
+        except flight.FlightUnauthenticatedError as error:
+            reason = f"the coordinator refused this slot ({str(error).partition(chr(10))[0]})"
+        except Exception as error:  # whatever it is, the line is broken
+            reason = f"the connection to the coordinator broke ({type(error).__name__})"
+        self._end(reason)
+        # The coordinator's thread for this call ends with the call, not with the process.
+        self._reader.cancel()
+
+    def _watch(self) -> None:
+        while not self._over.wait(self._times.sign_of_life_seconds):
+            self._queue.put(SIGN_OF_LIFE)
+            silent_seconds = time.monotonic() - self._heard_at
+            if os.getppid() != self._parent:
+                self._end("the process that started this slot is gone")
+            elif silent_seconds > self._times.silence_seconds_max:
+                self._end(f"no sign of life from the coordinator for {silent_seconds:.1f} s")
+
+    def _end(self, reason: str | None) -> None:
+        with self._over_lock:
+            if self._over.is_set():
+                return
+            self._over.set()
+        if reason is not None:
+            self._broken(reason)

@@ -1,0 +1,135 @@
+"""What does the coordinator remember for people to read?"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+from cutwater.errors import CutwaterError, JobFailedError
+from cutwater.graph.plan import JobPlan
+from cutwater.protocol.ids import SlotId
+from cutwater.protocol.lifecycle import JobState
+from cutwater.runtime.attempt import Attempt
+from cutwater.runtime.metrics import SlotMetrics, decode_metrics
+from cutwater.runtime.recovering import Recovered
+from cutwater.runtime.seams import Clock
+from cutwater.status import CheckpointStatus, JobStatus, RecoveryStatus, SlotStatus, TaskStatus
+
+CHECKPOINTS_SHOWN_MAX = 100
+
+
+class _SlotFacts(Protocol):
+    @property
+    def host(self) -> str: ...
+    @property
+    def pid(self) -> int: ...
+
+
+class StatusBoard:
+    """Collects facts on the coordinator's thread; `status` is a value that any thread may read."""
+
+    def __init__(self, plan: JobPlan, clock: Clock) -> None:
+        self._clock = clock
+        self._checkpoints: deque[CheckpointStatus] = deque(maxlen=CHECKPOINTS_SHOWN_MAX)
+        self._metrics: dict[SlotId, SlotMetrics] = {}
+        self._recoveries: list[RecoveryStatus] = []
+        self._warnings: list[str] = []
+        self._completed = 0
+        self._failed = 0
+        self._failure: CutwaterError | None = None
+        self.status = JobStatus(plan.job_id, plan.name, JobState.CREATED, attempt=0)
+
+    def metrics(self, slot: SlotId, encoded: bytes) -> None:
+        if encoded:
+            self._metrics[slot] = decode_metrics(encoded)
+
+    def checkpoint(self, status: CheckpointStatus) -> None:
+        self._checkpoints.append(status)
+        if status.completed:
+            self._completed += 1
+        else:
+            self._failed += 1
+
+    def warn(self, text: str) -> None:
+        self._warnings.append(text)
+
+    def failed(self, attempt: int, cause: CutwaterError) -> None:
+        self._recoveries.append(RecoveryStatus(attempt, str(cause), self._clock.now_seconds()))
+
+    def gave_up(self, cause: CutwaterError, reason: str) -> None:
+        self._recoveries.pop()
+        if not reason:
+            self._failure = cause
+            return
+        self._failure = JobFailedError(cause.fact, detail=cause.detail or reason, hint=cause.hint or reason)
+        self._failure.__cause__ = cause
+
+    def recovered(self, recovered: Recovered) -> None:
+        for checkpoint, problem in recovered.skipped:
+            self.warn(f"snapshot chk-{checkpoint} is damaged and was passed over: {problem}")
+        restored = recovered.restored
+        self._amend(
+            restored_checkpoint=restored.manifest.checkpoint if restored else None, skipped=recovered.skipped
+        )
+
+    def slots_ready(self) -> None:
+        self._amend_time("slots_ready_seconds")
+
+    def deployed(self, restore_seconds: float) -> None:
+        self._amend_time("deployed_seconds")
+        self._amend(restore_seconds=restore_seconds)
+
+    def first_record(self) -> None:
+        if self._recoveries and self._recoveries[-1].first_record_seconds is None:
+            self._amend_time("first_record_seconds")
+
+    def update(
+        self, state: JobState, attempt: Attempt | None, slots: Mapping[SlotId, _SlotFacts], waiting_for: str
+    ) -> None:
+        """Makes a new status of everything known."""
+        number = attempt.number if attempt is not None else self.status.attempt
+        tasks_per_slot = [(slot, len(attempt.tasks_in(slot)) if attempt is not None else 0) for slot in slots]
+        self.status = JobStatus(
+            job_id=self.status.job_id,
+            name=self.status.name,
+            state=state,
+            attempt=number,
+            waiting_for=waiting_for,
+            failure=self._failure,
+            slots=tuple(SlotStatus(slot, slots[slot].host, slots[slot].pid, tasks) for slot, tasks in tasks_per_slot),
+            tasks=self._tasks(number),
+            checkpoints=tuple(self._checkpoints),
+            checkpoints_completed=self._completed,
+            checkpoints_failed=self._failed,
+            recoveries=tuple(self._recoveries),
+            warnings=tuple(self._warnings),
+        )
+
+    def _tasks(self, attempt: int) -> tuple[TaskStatus, ...]:
+        return tuple(
+            TaskStatus(
+                task=task.task,
+                slot=slot,
+                records_in=task.records_in,
+                records_out=task.records_out,
+                busy_seconds=task.busy_seconds,
+                idle_seconds=task.idle_seconds,
+                backpressured_seconds=task.backpressured_seconds,
+                alignment_seconds=task.alignment_seconds,
+                queued_elements=task.queued_elements,
+                longest_pause_seconds=task.longest_pause_seconds,
+            )
+            for slot, metrics in self._metrics.items()
+            if metrics.attempt == attempt
+            for task in metrics.tasks
+        )
+
+    def _amend_time(self, field: str) -> None:
+        if self._recoveries:
+            self._amend(**{field: self._clock.now_seconds() - self._recoveries[-1].noticed_at_seconds})
+
+    def _amend(self, **fields: object) -> None:
+        if self._recoveries:
+            self._recoveries[-1] = replace(self._recoveries[-1], **fields)  # type: ignore[arg-type]

@@ -1,0 +1,210 @@
+"""What do coordinator and slots say to each other?
+
+Every message about an attempt carries its number, so that one of an older attempt is recognised and ignored.
+Encoded as msgpack with the class name as tag.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from cutwater.protocol.ids import AttemptNumber, CheckpointId, SlotId, TaskId
+from cutwater.snapshots.format import TaskSnapshot
+
+
+class Message(msgspec.Struct, frozen=True, tag=True):
+    """Base of all messages."""
+
+
+# From a slot to the coordinator.
+
+
+class SlotRegistered(Message, frozen=True):
+    slot: SlotId
+    address: str
+    host: str
+    pid: int
+
+
+class Heartbeat(Message, frozen=True):
+    """Sent both ways. From slots with the metrics of their tasks, as msgpack."""
+
+    metrics: bytes = b""
+
+
+class AttemptDeployed(Message, frozen=True):
+    """All tasks of this slot are open and restored; inputs may be connected to."""
+
+    attempt: AttemptNumber
+    restore_seconds: float
+
+
+class FirstRecordProcessed(Message, frozen=True):
+    """The first record of the attempt went through a task here."""
+
+    attempt: AttemptNumber
+
+
+class SplitRequested(Message, frozen=True):
+    attempt: AttemptNumber
+    operator: str
+    subtask: int
+
+
+class SplitProgressed(Message, frozen=True):
+    """At most once: a batch is about to be emitted; after a failure reading goes on behind it."""
+
+    attempt: AttemptNumber
+    operator: str
+    subtask: int
+    sequence: int
+    readers: bytes
+    """The open readers behind the batch, and the splits finished so far (see operators.source)."""
+
+
+class SnapshotWritten(Message, frozen=True):
+    attempt: AttemptNumber
+    checkpoint: CheckpointId
+    task: TaskId
+    snapshot: TaskSnapshot
+
+
+class SnapshotRefused(Message, frozen=True):
+    attempt: AttemptNumber
+    checkpoint: CheckpointId
+    task: TaskId
+    reason: str
+
+
+class TaskFinished(Message, frozen=True):
+    """All input was processed and passed on; the task waits for the last checkpoint."""
+
+    attempt: AttemptNumber
+    task: TaskId
+
+
+class TaskCommitted(Message, frozen=True):
+    """Everything up to this checkpoint is committed by the task's sinks."""
+
+    attempt: AttemptNumber
+    task: TaskId
+    checkpoint: CheckpointId
+
+
+class TaskFailed(Message, frozen=True):
+    attempt: AttemptNumber
+    task: TaskId
+    error: bytes
+    """A pickled CutwaterError."""
+    peer_lost: bool = False
+    """A channel broke: some other slot is gone, and its own line will say so."""
+
+
+class ConnectorReport(Message, frozen=True):
+    """A value for the driver side of a connector, pickled."""
+
+    attempt: AttemptNumber
+    operator: str
+    value: bytes
+
+
+OfAttempt = (
+    AttemptDeployed
+    | FirstRecordProcessed
+    | SplitRequested
+    | SplitProgressed
+    | SnapshotWritten
+    | SnapshotRefused
+    | TaskFinished
+    | TaskCommitted
+    | TaskFailed
+    | ConnectorReport
+)
+
+FromSlot = SlotRegistered | Heartbeat | OfAttempt
+
+
+# From the coordinator to a slot.
+
+
+class RestoreOrder(msgspec.Struct, frozen=True):
+    """What the tasks of one slot restore: the snapshots that hold their state, and where the files are."""
+
+    folder: str = ""
+    tasks: tuple[TaskSnapshot, ...] = ()
+    parallelism: dict[str, int] = {}
+    """Of each operator when the snapshot was taken."""
+
+
+class DeployAttempt(Message, frozen=True):
+    """Open these tasks, restore them, and report; do not send records yet."""
+
+    attempt: AttemptNumber
+    token: str
+    job: bytes
+    """The cloudpickled JobPlan; empty when the slot has it from an earlier attempt."""
+    tasks: tuple[TaskId, ...]
+    addresses: dict[str, str]
+    """Slot address of each task, by str(TaskId)."""
+    restore: RestoreOrder
+
+
+class StartAttempt(Message, frozen=True):
+    """Everyone is deployed: connect and go."""
+
+    attempt: AttemptNumber
+
+
+class TriggerCheckpoint(Message, frozen=True):
+    attempt: AttemptNumber
+    checkpoint: CheckpointId
+
+
+class CheckpointCompleted(Message, frozen=True):
+    attempt: AttemptNumber
+    checkpoint: CheckpointId
+
+
+class CheckpointAborted(Message, frozen=True):
+    attempt: AttemptNumber
+    checkpoint: CheckpointId
+
+
+class SplitsAssigned(Message, frozen=True):
+    attempt: AttemptNumber
+    operator: str
+    subtask: int
+    splits: tuple[tuple[str, bytes], ...]
+    no_more: bool = False
+
+
+class ProgressConfirmed(Message, frozen=True):
+    attempt: AttemptNumber
+    operator: str
+    subtask: int
+    sequence: int
+
+
+class DropAttempt(Message, frozen=True):
+    attempt: AttemptNumber
+
+
+class EndSlot(Message, frozen=True):
+    """The job is over: the slot's process may end."""
+
+
+ToAttempt = (
+    StartAttempt
+    | TriggerCheckpoint
+    | CheckpointCompleted
+    | CheckpointAborted
+    | SplitsAssigned
+    | ProgressConfirmed
+    | DropAttempt
+)
+
+FromCoordinator = Heartbeat | DeployAttempt | EndSlot | ToAttempt
+
+encode = msgspec.msgpack.Encoder().encode
+decode_from_slot = msgspec.msgpack.Decoder(FromSlot).decode
+decode_from_coordinator = msgspec.msgpack.Decoder(FromCoordinator).decode

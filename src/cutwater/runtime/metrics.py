@@ -1,0 +1,30 @@
+"""What does a task tell about itself?"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class TaskMetrics(msgspec.Struct, array_like=True):
+    """Counted since the attempt started. The three times add up to the time the loop has seen."""
+
+    task: str
+    records_in: int = 0
+    records_out: int = 0
+    batches_in: int = 0
+    busy_seconds: float = 0.0
+    idle_seconds: float = 0.0
+    backpressured_seconds: float = 0.0
+    alignment_seconds: float = 0.0
+    queued_elements: int = 0
+    longest_pause_seconds: float = 0.0
+    """The longest time between two turns of the task: what a source feels of a checkpoint."""
+
+
+class SlotMetrics(msgspec.Struct, array_like=True):
+    attempt: int
+    tasks: list[TaskMetrics]
+
+
+encode_metrics = msgspec.msgpack.Encoder().encode
+decode_metrics = msgspec.msgpack.Decoder(SlotMetrics).decode

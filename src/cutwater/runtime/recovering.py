@@ -1,0 +1,137 @@
+"""How does an attempt begin: which number, from which snapshot, with which outputs committed?
+
+Blocking, on a background thread of the coordinator. The decisions are those of `protocol.recovery`; this executes
+them: claim the attempt, verify snapshots, then let every sink commit what the snapshot holds and roll back the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from cutwater.errors import SnapshotDamagedError
+from cutwater.graph.model import NodeKind
+from cutwater.graph.plan import JobPlan
+from cutwater.operators.sink import COMMITTABLES_STATE, decode_committable
+from cutwater.protocol.ids import AttemptNumber, CheckpointId
+from cutwater.protocol.recovery import (
+    AttemptClaimed,
+    Event,
+    JournalEntry,
+    Recovery,
+    RefuseRecovery,
+    RestoreFrom,
+    SnapshotDamaged,
+    SnapshotVerified,
+    StartEmpty,
+    VerifySnapshot,
+)
+from cutwater.snapshots.format import Manifest
+from cutwater.snapshots.reader import list_items, verify
+from cutwater.snapshots.store import SnapshotStore
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A snapshot that verified."""
+
+    manifest: Manifest
+    #: Folder of the snapshot, relative to the storage root.
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What the next attempt starts from."""
+
+    attempt: AttemptNumber
+    next_checkpoint: CheckpointId
+    restored: Restored | None
+    skipped: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Which snapshots count as the job's own past: those of this run, and those it was told to go on from."""
+
+    first_attempt: AttemptNumber | None = None
+    restore_latest: bool = False
+    restore_path: str | None = None
+
+    def relevant(self, entries: Sequence[JournalEntry]) -> list[JournalEntry]:
+        if self.restore_latest:
+            return list(entries)
+        first = self.first_attempt
+        return [entry for entry in entries if first is not None and entry.attempt >= first]
+
+
+def recover(plan: JobPlan, store: SnapshotStore, history: History) -> Recovered:
+    """Claims the next attempt and prepares its start."""
+    attempt, entries = store.claim_attempt()
+    recovery = Recovery([*history.relevant(entries), AttemptClaimed(attempt)], attempt)
+    restored, skipped = _choose(recovery, store)
+    if restored is None and history.restore_path is not None:
+        restored = _from_path(store, history.restore_path)
+    _recover_sinks(plan, store, restored)
+    return Recovered(attempt, store.next_checkpoint(), restored, skipped)
+
+
+def _choose(recovery: Recovery, store: SnapshotStore) -> tuple[Restored | None, tuple[tuple[int, str], ...]]:
+    effects = recovery.start()
+    while True:
+        effect = effects[0]
+        match effect:
+            case VerifySnapshot(checkpoint, _):
+                problem = store.verify(checkpoint)
+                event: Event = (
+                    SnapshotVerified(checkpoint) if problem is None else SnapshotDamaged(checkpoint, problem)
+                )
+                effects = recovery.handle(event)
+            case RestoreFrom(checkpoint, path, skipped):
+                return Restored(store.read_manifest(checkpoint), path), skipped
+            case StartEmpty():
+                return None, ()
+            case RefuseRecovery(reason, skipped):
+                raise SnapshotDamagedError(
+                    reason,
+                    detail="; ".join(f"chk-{checkpoint}: {problem}" for checkpoint, problem in skipped),
+                    hint="restore a savepoint or an older retained checkpoint by its path, or start anew",
+                )
+            case _:
+                assert_never(effect)
+
+
+def _from_path(store: SnapshotStore, path: str) -> Restored:
+    manifest = store.load_manifest(path)
+    problem = verify(store.storage, path, manifest)
+    if problem is not None:
+        raise SnapshotDamagedError(f'the snapshot "{path}" is damaged', detail=problem, hint="restore another one")
+    return Restored(manifest, path)
+
+
+def _recover_sinks(plan: JobPlan, store: SnapshotStore, restored: Restored | None) -> None:
+    for vertex in plan.graph.vertices:
+        for node in vertex.operators:
+            if node.kind is NodeKind.SINK:
+                committables = committables_of(store, restored, node.uid) if restored is not None else []
+                node.connector.recover(job_id=plan.job_id, uid=node.uid, committables=committables)
+
+
+def committables_of(store: SnapshotStore, restored: Restored, operator: str) -> list[bytes]:
+    """Everything that the snapshot says is prepared, in the order it was."""
+    lists = list_items(
+        store.storage,
+        restored.folder,
+        restored.manifest.tasks,
+        operator,
+        subtask=0,
+        parallelism=1,
+        old_parallelism=0,
+    )
+    return [decode_committable(item)[1] for item in lists.get(COMMITTABLES_STATE, [])]
+
+
+def assigner_states(restored: Restored | None) -> dict[str, bytes]:
+    return dict(restored.manifest.sources) if restored is not None else {}
+

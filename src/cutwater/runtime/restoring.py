@@ -1,0 +1,91 @@
+"""Which part of a snapshot does a task need, and how does an operator get its part back?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from cutwater.graph.model import ExecutionGraph, Vertex
+from cutwater.operators.source import READERS_STATE
+from cutwater.protocol.ids import TaskId
+from cutwater.runtime.messages import RestoreOrder
+from cutwater.runtime.progress import ReadProgress
+from cutwater.runtime.recovering import Restored
+from cutwater.snapshots.format import Chunk, Manifest, StatePart, TaskSnapshot
+from cutwater.snapshots.reader import KeyedRestore, list_items
+from cutwater.snapshots.storage import Storage
+
+
+def orders_for(
+    graph: ExecutionGraph, tasks: Sequence[TaskId], restored: Restored | None, progress: ReadProgress
+) -> RestoreOrder:
+    """What the tasks of one slot restore. Matching is by operator uid, whatever chain it was in."""
+    if restored is None:
+        parallelism = {node.uid: vertex.parallelism for vertex in graph.vertices for node in vertex.operators}
+        return RestoreOrder("", tuple(_progress_as_snapshots(graph, tasks, progress)), parallelism)
+    vertices = {vertex.uid: vertex for vertex in graph.vertices}
+    needed = [
+        snapshot
+        for snapshot in restored.manifest.tasks
+        if any(_needs(task, vertices[task.vertex], snapshot, restored.manifest) for task in tasks)
+    ]
+    return RestoreOrder(restored.folder, tuple(needed), _parallelism_of_operators(restored.manifest))
+
+
+def _parallelism_of_operators(manifest: Manifest) -> dict[str, int]:
+    return {operator: shape.parallelism for shape in manifest.vertices for operator in shape.operators}
+
+
+def _needs(task: TaskId, vertex: Vertex, snapshot: TaskSnapshot, manifest: Manifest) -> bool:
+    operators = {node.uid for node in vertex.operators}
+    parts = [part for part in snapshot.parts if part.operator in operators]
+    if not parts:
+        return False
+    unchanged = any(
+        shape.vertex == snapshot.vertex and shape.parallelism == vertex.parallelism for shape in manifest.vertices
+    )
+    return not unchanged or snapshot.subtask == task.subtask or any(part.kind == "union" for part in parts)
+
+
+def _progress_as_snapshots(
+    graph: ExecutionGraph, tasks: Sequence[TaskId], progress: ReadProgress
+) -> Iterator[TaskSnapshot]:
+    """Without checkpoints the only thing that survives is how far the sources have read."""
+    heads = {vertex.uid: vertex.operators[0].uid for vertex in graph.vertices}
+    for task in tasks:
+        items = progress.readers(heads[task.vertex], task.subtask)
+        if items:
+            chunks, offset = [], 0
+            for index, item in enumerate(items):
+                chunks.append(Chunk(index, offset, len(item)))
+                offset += len(item)
+            part = StatePart(heads[task.vertex], READERS_STATE, "split", tuple(chunks))
+            yield TaskSnapshot(task.vertex, task.subtask, (part,), inline=b"".join(items))
+
+
+class OperatorRestore:
+    """The state of one operator in one task, out of a restore order."""
+
+    def __init__(
+        self, order: RestoreOrder, storage: Storage | None, *, operator: str, subtask: int, parallelism: int
+    ) -> None:
+        self._order = order
+        self._storage = storage
+        self._operator = operator
+        self._subtask = subtask
+        self._parallelism = parallelism
+
+    def keyed_chunks(self, groups: range) -> Iterable[tuple[str, int, bytes]]:
+        """(state name, key group, bytes) of these groups. Reading may block."""
+        return KeyedRestore(self._storage, self._order.folder, self._order.tasks, self._operator, groups)
+
+    def lists(self) -> dict[str, list[bytes]]:
+        """The items of operator state that this task gets. May block."""
+        return list_items(
+            self._storage,
+            self._order.folder,
+            self._order.tasks,
+            self._operator,
+            subtask=self._subtask,
+            parallelism=self._parallelism,
+            old_parallelism=self._order.parallelism.get(self._operator, self._parallelism),
+        )

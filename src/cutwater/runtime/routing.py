@@ -1,0 +1,195 @@
+"""Which channel does a record leave by?
+
+A router cuts a batch into the parts that each receiver gets. Parts are collected per channel and sent when enough
+rows are there, when the task has nothing else to do, or when a control element must follow them: batches are large
+when the stream is dense and small when it is thin.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from cutwater.batches import Batch, ObjectBatch, concatenate, take_rows
+from cutwater.graph.keys import KeySelector
+from cutwater.graph.model import ExecutionEdge, Partitioning
+from cutwater.operators.user_code import keys_of
+from cutwater.protocol.elements import Control
+from cutwater.protocol.key_groups import KeyGroups, subtask_of
+from cutwater.runtime.seams import OutputChannel
+
+OBJECT_ROWS_MAX = 2048
+TYPED_ROWS_MAX = 65536
+KNOWN_KEYS_MAX = 262_144
+
+
+class BufferedChannel:
+    """A channel with the rows that wait to fill a batch."""
+
+    __slots__ = ("_channel", "_parts", "_rows")
+
+    def __init__(self, channel: OutputChannel) -> None:
+        self._channel = channel
+        self._parts: list[Batch] = []
+        self._rows = 0
+
+    def add(self, part: Batch) -> None:
+        if self._parts and type(part) is not type(self._parts[0]):
+            self.flush()
+        self._parts.append(part)
+        self._rows += part.num_rows
+        if self._rows >= (OBJECT_ROWS_MAX if type(part) is ObjectBatch else TYPED_ROWS_MAX):
+            self.flush()
+
+    def flush(self) -> None:
+        if self._parts:
+            self._channel.send(concatenate(self._parts))
+            self._parts = []
+            self._rows = 0
+
+    def send_control(self, element: Control) -> None:
+        self.flush()
+        self._channel.send(element)
+
+    def has_room(self) -> bool:
+        return self._channel.has_room()
+
+
+class Router(ABC):
+    """Distributes the batches of one edge over the receiver's tasks."""
+
+    def __init__(self) -> None:
+        self.channels: list[BufferedChannel] = []
+
+    def connect(self, channels: Sequence[OutputChannel]) -> None:
+        """The channels to the receiver's subtasks, in order. Before the first batch."""
+        self.channels = [BufferedChannel(channel) for channel in channels]
+
+    @abstractmethod
+    def route(self, batch: Batch) -> None: ...
+
+
+class ForwardRouter(Router):
+    """To the one receiver there is: the same subtask (forward), or the only one (global)."""
+
+    def route(self, batch: Batch) -> None:
+        self.channels[0].add(batch)
+
+
+class BroadcastRouter(Router):
+    """Every record to every receiver."""
+
+    def route(self, batch: Batch) -> None:
+        for channel in self.channels:
+            channel.add(batch)
+
+
+class RebalanceRouter(Router):
+    """Whole batches in turn, starting at a different receiver in every sender."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__()
+        self._turn = first
+
+    def route(self, batch: Batch) -> None:
+        self.channels[self._turn % len(self.channels)].add(batch)
+        self._turn += 1
+
+
+class _ChannelOfKey(dict[Any, int]):
+    """Remembers the channel of each key seen; a hit costs one dictionary look-up."""
+
+    def __init__(self, max_parallelism: int, receivers: int) -> None:
+        super().__init__()
+        self._groups = KeyGroups(max_parallelism)
+        self._channels = [subtask_of(group, receivers, max_parallelism) for group in range(max_parallelism)]
+
+    def __missing__(self, key: Any) -> int:
+        if len(self) >= KNOWN_KEYS_MAX:
+            self.clear()
+        channel = self[key] = self._channels[self._groups.of(key)]
+        return channel
+
+
+class HashRouter(Router):
+    """Records of one key always to the same receiver."""
+
+    def __init__(self, key: KeySelector, max_parallelism: int, receivers: int, operator: str) -> None:
+        super().__init__()
+        self._key = key
+        self._operator = operator
+        self._channel_of_key = _ChannelOfKey(max_parallelism, receivers)
+
+    def route(self, batch: Batch) -> None:
+        channels = self.channels
+        if len(channels) == 1:
+            channels[0].add(batch)
+            return
+        keys = keys_of(self._key, batch, operator=self._operator)
+        channel_of_key = self._channel_of_key
+        if isinstance(batch, ObjectBatch):
+            buckets: list[list[Any]] = [[] for _ in channels]
+            for key, value in zip(keys, batch.values, strict=True):
+                buckets[channel_of_key[key]].append(value)
+            for channel, bucket in zip(channels, buckets, strict=True):
+                if bucket:
+                    channel.add(ObjectBatch(bucket))
+            return
+        indices: list[list[int]] = [[] for _ in channels]
+        for index, key in enumerate(keys):
+            indices[channel_of_key[key]].append(index)
+        for channel, rows in zip(channels, indices, strict=True):
+            if rows:
+                channel.add(take_rows(batch, rows))
+
+
+def router_of(edge: ExecutionEdge, *, subtask: int, receivers: int, max_parallelism: int) -> Router:
+    """The router for an edge, in the sender's subtask."""
+    match edge.partitioning:
+        case Partitioning.FORWARD | Partitioning.GLOBAL:
+            return ForwardRouter()
+        case Partitioning.BROADCAST:
+            return BroadcastRouter()
+        case Partitioning.REBALANCE:
+            return RebalanceRouter(subtask)
+        case Partitioning.HASH:
+            assert edge.key is not None
+            return HashRouter(edge.key, max_parallelism, receivers, edge.receiver)
+
+
+def receivers_of(partitioning: Partitioning, *, sender: int, receivers: int) -> range:
+    """The subtasks that a sender has a channel to."""
+    match partitioning:
+        case Partitioning.FORWARD:
+            return range(sender, sender + 1)
+        case Partitioning.GLOBAL:
+            return range(1)
+        case Partitioning.BROADCAST | Partitioning.REBALANCE | Partitioning.HASH:
+            return range(receivers)
+
+
+class OutputGate:
+    """All outputs of one task."""
+
+    def __init__(self, routers: Sequence[Router]) -> None:
+        self._routers = list(routers)
+        self._channels: list[BufferedChannel] = []
+
+    def connected(self) -> None:
+        """Every router has its channels now."""
+        self._channels = [channel for router in self._routers for channel in router.channels]
+
+    def has_room(self) -> bool:
+        for channel in self._channels:
+            if not channel.has_room():
+                return False
+        return True
+
+    def flush(self) -> None:
+        for channel in self._channels:
+            channel.flush()
+
+    def broadcast(self, element: Control) -> None:
+        for channel in self._channels:
+            channel.send_control(element)

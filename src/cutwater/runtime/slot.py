@@ -1,0 +1,221 @@
+"""What does a slot do, turn after turn?
+
+A slot hosts one task of every chain. Its loop has one thread: it handles messages, gives each task a turn, and rests
+when none has work. It keeps its process, its imports and its job's code from one attempt to the next.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Callable
+from typing import Any, assert_never
+
+import cloudpickle
+
+from cutwater.errors import CutwaterError, InternalError, ChannelBrokenError
+from cutwater.graph.plan import JobPlan
+from cutwater.protocol.ids import AttemptNumber, SlotId, TaskId
+from cutwater.protocol.splits import Split
+from cutwater.runtime import messages
+from cutwater.runtime.deployment import Deployment, SlotServices
+from cutwater.runtime.metrics import SlotMetrics, encode_metrics
+from cutwater.runtime.seams import Background, Clock, SlotLink, Transport
+from cutwater.runtime.task import Task
+from cutwater.snapshots.storage import Storage
+
+METRICS_SECONDS = 0.25
+
+
+class Slot:
+    """One slot, from registration to its end."""
+
+    def __init__(
+        self,
+        slot_id: SlotId,
+        *,
+        clock: Clock,
+        link: SlotLink,
+        transport: Transport,
+        background: Background,
+        storage: Callable[[str], Storage],
+    ) -> None:
+        self.id = slot_id
+        self.ended = False
+        self._clock = clock
+        self._link = link
+        self._services = SlotServices(clock, transport, background, link.send, self._report, storage)
+        self._mailbox: deque[Callable[[], None]] = deque()
+        self._plan: JobPlan | None = None
+        self._deployment: Deployment | None = None
+        self._running: list[Task] = []
+        self._first_record_reported = False
+        self._turn_ended_seconds = clock.now_seconds()
+        self._metrics_at_seconds = self._turn_ended_seconds
+
+    # What the outside calls, from any thread.
+
+    def deliver(self, message: messages.FromCoordinator) -> None:
+        self.post(lambda: self._handle(message))
+
+    def post(self, work: Callable[[], None]) -> None:
+        self._mailbox.append(work)
+
+    # The loop.
+
+    def step(self) -> bool:
+        """One turn: messages first, then every task; False: nothing was there to do."""
+        worked = False
+        while self._mailbox and not self.ended:
+            work = self._mailbox.popleft()
+            self._guard(None, work)
+            worked = True
+        for task in self._running:
+            if self._step_task(task):
+                worked = True
+            if not self._running:
+                break
+        self._turn_ended_seconds = self._clock.now_seconds()
+        self._send_metrics_if_due()
+        return worked
+
+    def wake_at(self) -> float | None:
+        times = [time for task in self._running if (time := task.wake_at()) is not None]
+        if self._running:
+            times.append(self._metrics_at_seconds)
+        return min(times, default=None)
+
+    def _step_task(self, task: Task) -> bool:
+        started = self._clock.now_seconds()
+        waited = started - self._turn_ended_seconds
+        metrics = task.metrics
+        progressed: list[bool] = []
+        self._guard(task.id, lambda: progressed.append(task.step()))
+        ended = self._clock.now_seconds()
+        if progressed and progressed[0]:
+            metrics.busy_seconds += ended - started
+        elif task.backpressured():
+            metrics.backpressured_seconds += waited + ended - started
+        else:
+            metrics.idle_seconds += waited + ended - started
+        if metrics.records_in and not self._first_record_reported:
+            self._report_first_record()
+        return bool(progressed and progressed[0])
+
+    def _report_first_record(self) -> None:
+        assert self._deployment is not None
+        self._first_record_reported = True
+        self._link.send(messages.FirstRecordProcessed(self._deployment.attempt))
+
+    # Messages of the coordinator.
+
+    def _handle(self, message: messages.FromCoordinator) -> None:
+        match message:
+            case messages.Heartbeat():
+                pass
+            case messages.DeployAttempt():
+                self._deploy(message)
+            case messages.EndSlot():
+                self._drop()
+                self.ended = True
+            case _:
+                deployment = self._deployment
+                if deployment is not None and message.attempt == deployment.attempt:
+                    self._handle_of_attempt(deployment, message)
+
+    def _handle_of_attempt(self, deployment: Deployment, message: messages.ToAttempt) -> None:
+        match message:
+            case messages.StartAttempt():
+                deployment.connect()
+                self._running = list(deployment.tasks.values())
+            case messages.TriggerCheckpoint():
+                self._for_each(deployment, lambda task: task.trigger(message.checkpoint))
+            case messages.CheckpointCompleted():
+                self._for_each(deployment, lambda task: task.completed(message.checkpoint))
+            case messages.CheckpointAborted():
+                self._for_each(deployment, lambda task: task.cancel(message.checkpoint))
+            case messages.SplitsAssigned():
+                splits = [Split(*pair) for pair in message.splits]
+                task = deployment.tasks[TaskId(message.operator, message.subtask)]
+                self._guard(task.id, lambda: task.assign(splits, no_more=message.no_more))
+            case messages.ProgressConfirmed():
+                deployment.tasks[TaskId(message.operator, message.subtask)].confirm_progress(message.sequence)
+            case messages.DropAttempt():
+                self._drop()
+            case _:
+                assert_never(message)
+
+    def _for_each(self, deployment: Deployment, work: Callable[[Task], None]) -> None:
+        for task in deployment.tasks.values():
+            self._guard(task.id, lambda task=task: work(task))  # type: ignore[misc]
+            if self._deployment is not deployment:
+                return
+
+    def _deploy(self, order: messages.DeployAttempt) -> None:
+        self._drop()
+        started = self._clock.now_seconds()
+        try:
+            self._open(order)
+        except Exception as error:
+            self._tell_failure(order.attempt, order.tasks[0], error)
+            self._drop_quietly()
+            return
+        restore_seconds = self._clock.now_seconds() - started
+        self._link.send(messages.AttemptDeployed(order.attempt, restore_seconds))
+
+    def _open(self, order: messages.DeployAttempt) -> None:
+        if order.job:
+            self._plan = cloudpickle.loads(order.job)
+        assert self._plan is not None, "the first deployment of a slot carries the job"
+        self._first_record_reported = False
+        self._deployment = Deployment(self._plan, order, self._services)
+        self._deployment.open()
+
+    def _drop(self) -> None:
+        deployment, self._deployment, self._running = self._deployment, None, []
+        if deployment is not None:
+            deployment.close()
+
+    # Failures.
+
+    def _guard(self, task: TaskId | None, work: Callable[[], None]) -> None:
+        """A failure in a task ends the attempt here and is told to the coordinator; the slot lives on."""
+        try:
+            work()
+        except Exception as error:
+            deployment = self._deployment
+            if deployment is None:
+                raise
+            self._tell_failure(deployment.attempt, task or next(iter(deployment.tasks)), error)
+            self._drop_quietly()
+
+    def _tell_failure(self, attempt: AttemptNumber, task: TaskId, error: Exception) -> None:
+        peer_lost = isinstance(error, ChannelBrokenError)
+        self._link.send(messages.TaskFailed(attempt, task, pickle_error(error, task), peer_lost))
+
+    def _drop_quietly(self) -> None:
+        try:
+            self._drop()
+        except Exception:  # the cause is reported already; what fails while closing adds nothing
+            self._deployment = None
+
+    def _report(self, attempt: int, operator: str, value: Any) -> None:
+        self._link.send(messages.ConnectorReport(attempt, operator, pickle.dumps(value)))  # type: ignore[arg-type]
+
+    def _send_metrics_if_due(self) -> None:
+        now = self._turn_ended_seconds
+        if self._deployment is None or now < self._metrics_at_seconds:
+            return
+        self._metrics_at_seconds = now + METRICS_SECONDS
+        for task in self._running:
+            task.metrics.queued_elements = len(task.inputs)
+            task.metrics.records_out = task.chain.records_out
+        metrics = SlotMetrics(self._deployment.attempt, [task.metrics for task in self._running])
+        self._link.send(messages.Heartbeat(encode_metrics(metrics)))
+
+
+def pickle_error(error: Exception, task: TaskId) -> bytes:
+    """An error that the driver can read, whatever the user's exception was made of."""
+    if isinstance(error, CutwaterError):
+        return pickle.dumps(error)
+    return pickle.dumps(InternalError(f"task {task} failed", detail=f"{type(error).__name__}: {error}"))

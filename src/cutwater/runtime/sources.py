@@ -1,0 +1,131 @@
+"""Who reads which split, as the coordinator sees it?
+
+One `SourceCoordination` per source operator: it looks for splits in the background, hands them out through the pure
+`SplitAssigner`, and gives its state to every checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import assert_never
+
+import msgspec
+
+from cutwater.connectors.contract import Discovery, Source
+from cutwater.protocol.ids import AttemptNumber
+from cutwater.protocol.splits import (
+    AssignerState,
+    AssignSplits,
+    Effect,
+    NoMoreSplits,
+    Split,
+    SplitAssigner,
+    SplitRequested,
+    SplitsDiscovered,
+)
+from cutwater.runtime.messages import SplitsAssigned
+from cutwater.runtime.seams import Background, Clock
+
+Send = Callable[[int, SplitsAssigned], None]
+
+
+class SourceCoordination:
+    """The splits of one source in one attempt."""
+
+    def __init__(
+        self,
+        operator: str,
+        source: Source,
+        *,
+        parallelism: int,
+        attempt: AttemptNumber,
+        state: bytes | None,
+        send: Send,
+        background: Background,
+        clock: Clock,
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self.operator = operator
+        self.source = source
+        self._parallelism = parallelism
+        self._attempt = attempt
+        self._send = send
+        self._background = background
+        self._clock = clock
+        self._failed = failed
+        self._assigner = (
+            SplitAssigner(parallelism, source.eager)
+            if state is None
+            else SplitAssigner.restored(decode_assigner(state), parallelism, source.eager)
+        )
+        self._complete = state is not None and decode_assigner(state).complete
+        #: Every split handed out in this attempt, in order.
+        self.assigned: list[Split] = []
+        self._stopped = False
+        self._look_at_seconds: float | None = None
+
+    def start(self) -> None:
+        """Hands out what a snapshot left, then looks for more."""
+        self._execute(self._assigner.handle(SplitsDiscovered((), complete=False)))
+        if not self._complete:
+            self._look()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._look_at_seconds = None
+
+    def requested(self, subtask: int) -> None:
+        self._execute(self._assigner.handle(SplitRequested(subtask)))
+
+    def assigner_state(self) -> AssignerState:
+        return self._assigner.snapshot()
+
+    def snapshot(self) -> bytes:
+        return encode_assigner(self.assigner_state())
+
+    def wake_at(self) -> float | None:
+        return self._look_at_seconds
+
+    def tick(self, now_seconds: float) -> None:
+        if self._look_at_seconds is not None and now_seconds >= self._look_at_seconds:
+            self._look()
+
+    def _look(self) -> None:
+        self._look_at_seconds = None
+        self._background.submit(lambda: self.source.discover(self._parallelism), self._found)
+
+    def _found(self, discovery: Discovery | None, error: BaseException | None) -> None:
+        if self._stopped:
+            return
+        if error is not None or discovery is None:
+            self._failed(error or AssertionError("discovery returned nothing"))
+            return
+        self._complete = discovery.complete
+        self._execute(self._assigner.handle(SplitsDiscovered(discovery.splits, discovery.complete)))
+        if not discovery.complete:
+            self._look_at_seconds = self._clock.now_seconds() + self.source.discovery_interval_seconds
+
+    def _execute(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case AssignSplits(subtask, splits):
+                    self.assigned.extend(splits)
+                    pairs = tuple((split.id, split.payload) for split in splits)
+                    self._send(subtask, SplitsAssigned(self._attempt, self.operator, subtask, pairs))
+                case NoMoreSplits(subtask):
+                    self._send(subtask, SplitsAssigned(self._attempt, self.operator, subtask, (), no_more=True))
+                case _:
+                    assert_never(effect)
+
+
+def encode_assigner(state: AssignerState) -> bytes:
+    """Sorted, so that equal states have equal bytes."""
+    unassigned = [(split.id, split.payload) for split in state.unassigned]
+    return msgspec.msgpack.encode((unassigned, sorted(state.known), state.complete))
+
+
+def decode_assigner(data: bytes) -> AssignerState:
+    unassigned, known, complete = msgspec.msgpack.decode(
+        data, type=tuple[list[tuple[str, bytes]], list[str], bool]
+    )
+    return AssignerState(tuple(Split(*pair) for pair in unassigned), frozenset(known), complete)

@@ -1,0 +1,281 @@
+"""What does one task do with the elements that reach it?
+
+A task reads its channels, runs its chain, aligns barriers and takes snapshots. It never waits: `step` does one piece
+of work or says that there is none. Everything that decides about barriers is in `BarrierAligner`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+import msgspec
+
+from cutwater.operators.contract import OperatorSnapshot
+from cutwater.protocol.aligner import (
+    BarrierAligner,
+    BarrierArrived,
+    BlockChannel,
+    ChannelEnded,
+    CheckpointCancelled,
+    CheckpointTriggered,
+    DeclineCheckpoint,
+    Effect,
+    TakeSnapshot,
+    UnblockChannels,
+)
+from cutwater.protocol.elements import Barrier, EndOfInput, Idle, Watermark
+from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
+from cutwater.protocol.splits import Split
+from cutwater.protocol.watermarks import Event as WatermarkEvent
+from cutwater.protocol.watermarks import (
+    AdvanceWatermark,
+    BecomeIdle,
+    ChannelFinished,
+    ChannelIdled,
+    WatermarkArrived,
+    WatermarkMerger,
+)
+from cutwater.runtime.chain import Chain
+from cutwater.runtime.channels import InputGate
+from cutwater.runtime.messages import (
+    FromSlot,
+    SnapshotRefused,
+    SnapshotWritten,
+    SplitProgressed,
+    SplitRequested,
+    TaskCommitted,
+    TaskFinished,
+)
+from cutwater.runtime.metrics import TaskMetrics
+from cutwater.runtime.routing import OutputGate
+from cutwater.runtime.seams import Background, Clock, Element
+from cutwater.snapshots.format import TaskSnapshot
+
+SnapshotWriter = Callable[[CheckpointId, TaskId, Sequence[tuple[str, OperatorSnapshot]]], TaskSnapshot]
+
+#: Rows that wait for company leave after this long, even when the task is never idle.
+BUFFER_SECONDS_MAX = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class TaskServices:
+    """What a task uses of its slot."""
+
+    attempt: AttemptNumber
+    clock: Clock
+    send: Callable[[FromSlot], None]
+    background: Background
+    write_snapshot: SnapshotWriter
+
+
+class Task:
+    """One task of one attempt, driven by the slot's loop."""
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        *,
+        chain: Chain,
+        inputs: InputGate,
+        outputs: OutputGate,
+        aligner: BarrierAligner,
+        channels: Iterable[int],
+        services: TaskServices,
+    ) -> None:
+        self.id = task_id
+        self.chain = chain
+        self.inputs = inputs
+        self.outputs = outputs
+        self.finished = False
+        self.metrics = TaskMetrics(task=str(task_id))
+        self._aligner = aligner
+        self._watermarks = WatermarkMerger(channels)
+        self._services = services
+        self._source = chain.source
+        self._ended = False
+        self._flushed_at_seconds = 0.0
+        self._aligning_since_seconds: float | None = None
+        self._to_commit: CheckpointId | None = None
+
+    def step(self) -> bool:
+        """One piece of work; False: nothing to do right now."""
+        if self._to_commit is not None or (self._ended and not self.finished):
+            self._report_progress_of_commits()
+        if self._ended:
+            return False
+        if not self.outputs.has_room():
+            return False
+        return self._step_source() if self._source is not None else self._step_inputs()
+
+    def backpressured(self) -> bool:
+        return not self._ended and not self.outputs.has_room()
+
+    def wake_at(self) -> float | None:
+        return self._source.wake_at() if self._source is not None and not self._ended else None
+
+    def trigger(self, checkpoint: CheckpointId) -> None:
+        self._execute(self._aligner.handle(CheckpointTriggered(checkpoint)))
+
+    def cancel(self, checkpoint: CheckpointId) -> None:
+        self._execute(self._aligner.handle(CheckpointCancelled(checkpoint)))
+
+    def completed(self, checkpoint: CheckpointId) -> None:
+        self.chain.on_checkpoint_completed(checkpoint)
+        if self.chain.sinks:
+            self._to_commit = checkpoint
+            self._report_progress_of_commits()
+
+    def assign(self, splits: Sequence[Split], *, no_more: bool) -> None:
+        assert self._source is not None
+        if splits:
+            self._source.add_splits(splits)
+        if no_more:
+            self._source.no_more_splits()
+
+    def confirm_progress(self, sequence: int) -> None:
+        assert self._source is not None
+        self._source.confirm(sequence)
+
+    def close(self) -> None:
+        self.chain.close()
+
+    def _step_source(self) -> bool:
+        source = self._source
+        assert source is not None
+        read = source.poll()
+        if source.wants_split():
+            self._services.send(
+                SplitRequested(self._services.attempt, self.chain.vertex.uid, self.id.subtask)
+            )
+        while (progress := source.take_progress()) is not None:
+            sequence, readers = progress
+            self._services.send(
+                SplitProgressed(self._services.attempt, self.chain.vertex.uid, self.id.subtask, sequence, readers)
+            )
+        if read:
+            self._flush_if_old()
+        else:
+            self._rest()
+        if source.finished:
+            self._end()
+            return True
+        return read
+
+    def _step_inputs(self) -> bool:
+        item = self.inputs.poll()
+        if item is None:
+            self._rest()
+            return False
+        channel, element = item
+        self._take(channel, element)
+        self._flush_if_old()
+        return True
+
+    def _take(self, channel: int, element: Element) -> None:
+        match element:
+            case Barrier(checkpoint):
+                self._execute(self._aligner.handle(BarrierArrived(channel, checkpoint)))
+            case Watermark(timestamp_ms):
+                self._advance(WatermarkArrived(channel, timestamp_ms))
+            case Idle():
+                self._advance(ChannelIdled(channel))
+            case EndOfInput():
+                self._end_channel(channel)
+            case _:
+                self.metrics.batches_in += 1
+                self.metrics.records_in += element.num_rows
+                self.chain.process(element, self.inputs.ports[channel])
+
+    def _end_channel(self, channel: int) -> None:
+        self.inputs.end(channel)
+        self._advance(ChannelFinished(channel))
+        if self.inputs.all_ended:
+            # The chain emits what is left before a snapshot that the end releases: the cut lies behind the end.
+            self._end()
+        self._execute(self._aligner.handle(ChannelEnded(channel)))
+
+    def _end(self) -> None:
+        self.chain.on_end()
+        self.outputs.flush()
+        self.outputs.broadcast(EndOfInput())
+        self._ended = True
+        self._report_progress_of_commits()
+
+    def _advance(self, event: WatermarkEvent) -> None:
+        for effect in self._watermarks.handle(event):
+            match effect:
+                case AdvanceWatermark(timestamp_ms):
+                    self.chain.on_watermark(timestamp_ms)
+                    self.outputs.broadcast(Watermark(timestamp_ms))
+                case BecomeIdle():
+                    self.outputs.broadcast(Idle())
+                case _:
+                    assert_never(effect)
+
+    def _execute(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case BlockChannel(channel):
+                    self.inputs.block(channel)
+                    if self._aligning_since_seconds is None:
+                        self._aligning_since_seconds = self._services.clock.now_seconds()
+                case UnblockChannels(channels):
+                    self.inputs.unblock(channels)
+                    self._aligning_since_seconds = None
+                case TakeSnapshot(checkpoint):
+                    self._take_snapshot(checkpoint)
+                case DeclineCheckpoint(checkpoint, reason):
+                    self._refuse(checkpoint, reason)
+                case _:
+                    assert_never(effect)
+
+    def _take_snapshot(self, checkpoint: CheckpointId) -> None:
+        clock = self._services.clock
+        started = clock.now_seconds()
+        aligned = started - self._aligning_since_seconds if self._aligning_since_seconds is not None else 0.0
+        self.metrics.alignment_seconds += aligned
+        frozen = self.chain.freeze(checkpoint)
+        if not self._ended:
+            self.outputs.broadcast(Barrier(checkpoint))
+        frozen_at = clock.now_seconds()
+
+        def done(snapshot: TaskSnapshot | None, error: BaseException | None) -> None:
+            if error is not None or snapshot is None:
+                self._refuse(checkpoint, f"writing the snapshot failed: {error}")
+                return
+            timed = msgspec.structs.replace(
+                snapshot,
+                sync_seconds=frozen_at - started,
+                async_seconds=clock.now_seconds() - frozen_at,
+                alignment_seconds=aligned,
+            )
+            self._services.send(SnapshotWritten(self._services.attempt, checkpoint, self.id, timed))
+
+        self._services.background.submit(
+            lambda: self._services.write_snapshot(checkpoint, self.id, frozen), done
+        )
+
+    def _refuse(self, checkpoint: CheckpointId, reason: str) -> None:
+        self._services.send(SnapshotRefused(self._services.attempt, checkpoint, self.id, reason))
+
+    def _rest(self) -> None:
+        self.chain.on_idle_input()
+        self.outputs.flush()
+
+    def _flush_if_old(self) -> None:
+        now = self._services.clock.now_seconds()
+        if now - self._flushed_at_seconds > BUFFER_SECONDS_MAX:
+            self.outputs.flush()
+            self._flushed_at_seconds = now
+
+    def _report_progress_of_commits(self) -> None:
+        if self.chain.busy():
+            return
+        if self._ended and not self.finished:
+            self.finished = True
+            self._services.send(TaskFinished(self._services.attempt, self.id))
+        if self._to_commit is not None:
+            self._services.send(TaskCommitted(self._services.attempt, self.id, self._to_commit))
+            self._to_commit = None

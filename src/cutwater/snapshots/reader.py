@@ -1,0 +1,138 @@
+"""How does state come back from a snapshot, and how do we know that it is what was written?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import xxhash
+
+from cutwater.errors import SnapshotDamagedError, StorageError
+from cutwater.snapshots.documents import unseal
+from cutwater.snapshots.format import Manifest, StatePart, TaskSnapshot
+from cutwater.snapshots.redistribution import in_order
+from cutwater.snapshots.storage import Storage
+
+MANIFEST = "manifest.json"
+
+
+def read_parts(storage: Storage | None, folder: str, task: TaskSnapshot) -> bytes:
+    """All bytes of a task's parts. May block. Raises `SnapshotDamagedError` naming the file that isn't as written."""
+    if task.file is None:
+        return task.inline or b""
+    assert storage is not None, "a snapshot with files needs a storage"
+    path = _in_folder(folder, task.file.path)
+    data = _read(storage, path)
+    if len(data) != task.file.size_bytes:
+        raise _damaged(path, f"its size differs (expected {task.file.size_bytes} bytes, found {len(data)})")
+    checksum = xxhash.xxh3_128_hexdigest(data)
+    if checksum != task.file.checksum:
+        raise _damaged(path, f"its checksum differs (expected {task.file.checksum}, found {checksum})")
+    return data
+
+
+class KeyedRestore:
+    """The keyed state of one operator in these groups: an iterable of (state name, key group, bytes).
+
+    Reads one task's file at a time, and only files that hold some of these groups. Iterating may block.
+    """
+
+    def __init__(
+        self, storage: Storage | None, folder: str, tasks: Sequence[TaskSnapshot], operator: str, groups: range
+    ) -> None:
+        self._storage = storage
+        self._folder = folder
+        self._tasks = tasks
+        self._operator = operator
+        self._groups = groups
+
+    def __iter__(self) -> Iterator[tuple[str, int, bytes]]:
+        for task in in_order(self._tasks):
+            wanted = [
+                (part.name, chunk)
+                for part in task.parts
+                if part.operator == self._operator and part.kind == "keyed"
+                for chunk in part.chunks
+                if chunk.group in self._groups
+            ]
+            if wanted:
+                data = read_parts(self._storage, self._folder, task)
+                for name, chunk in wanted:
+                    yield name, chunk.group, data[chunk.offset : chunk.offset + chunk.length]
+
+
+def list_items(
+    storage: Storage | None,
+    folder: str,
+    tasks: Sequence[TaskSnapshot],
+    operator: str,
+    *,
+    subtask: int,
+    parallelism: int,
+    old_parallelism: int,
+) -> dict[str, list[bytes]]:
+    """The items of each operator state of one operator that belong to this subtask, by state name. May block."""
+    restored: dict[str, list[bytes]] = {}
+    counted: dict[str, int] = {}
+    for task in in_order(tasks):
+        parts = [part for part in task.parts if part.operator == operator and part.kind != "keyed"]
+        if not parts:
+            continue
+        data = read_parts(storage, folder, task)
+        for part in parts:
+            items = _items(data, part)
+            first = counted.get(part.name, 0)
+            counted[part.name] = first + len(items)
+            mine = restored.setdefault(part.name, [])
+            if part.kind == "union":
+                mine += items
+            elif parallelism == old_parallelism:
+                mine += items if task.subtask == subtask else []
+            else:
+                mine += items[(subtask - first) % parallelism :: parallelism]
+    return restored
+
+
+def load_manifest(storage: Storage, folder: str) -> Manifest:
+    """The manifest of the snapshot in this folder. May block. Raises `SnapshotDamagedError` naming it."""
+    path = _in_folder(folder, MANIFEST)
+    manifest: Manifest = unseal(_read(storage, path), Manifest, path=path)
+    return manifest
+
+
+def verify(storage: Storage | None, folder: str, manifest: Manifest) -> str | None:
+    """None: every file is there as it was written; else what is wrong, and with which file. May block.
+
+    A storage that can't be reached is no verdict on the snapshot: its `StorageError` is raised.
+    """
+    for task in manifest.tasks:
+        try:
+            data = read_parts(storage, folder, task)
+        except SnapshotDamagedError as error:
+            return f"{error.fact}: {error.detail}"
+        end = max((chunk.offset + chunk.length for part in task.parts for chunk in part.chunks), default=0)
+        if end > len(data):
+            return f"the index of {task.vertex}[{task.subtask}] ends at byte {end}, its data at {len(data)}"
+    return None
+
+
+def _items(data: bytes, part: StatePart) -> list[bytes]:
+    return [data[chunk.offset : chunk.offset + chunk.length] for chunk in part.chunks]
+
+
+def _read(storage: Storage, path: str) -> bytes:
+    try:
+        return storage.read(path)
+    except StorageError as error:
+        if storage.exists(path):
+            raise
+        raise _damaged(path, "it is missing") from error
+
+
+def _in_folder(folder: str, path: str) -> str:
+    return f"{folder}/{path}" if folder else path
+
+
+def _damaged(path: str, detail: str) -> SnapshotDamagedError:
+    return SnapshotDamagedError(
+        f'"{path}" is damaged', detail=detail, hint="restore from an older snapshot, the newest that verifies"
+    )

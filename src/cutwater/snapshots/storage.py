@@ -1,0 +1,363 @@
+"""Where do snapshots lie, and what does that place promise?
+
+Paths are relative to the storage's root, with "/" between their parts. What `write` and `create_if_absent` have
+returned from survives a crash of the machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+import uuid
+from collections.abc import Iterator
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from cutwater.errors import ConfigurationError, InternalError, StorageError
+
+_TEMPORARY = ".tmp"
+_PROBE = ".cutwater-probe"
+
+
+class Storage(Protocol):
+    """Files below one root. May block; used by background threads, by several at a time."""
+
+    def write(self, path: str, data: bytes) -> None:
+        """Creates or replaces the file. Durable when it returns; a crash meanwhile may leave half a file."""
+        ...
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        """Creates the file with all of its content at once. False: it was there already, and is as it was."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """The whole file; raises `StorageError` if there is none."""
+        ...
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file."""
+        ...
+
+    def list(self, prefix: str) -> list[str]:
+        """All files below this folder, as paths from the root, sorted; none if there is no such folder."""
+        ...
+
+    def delete(self, path: str) -> None:
+        """Deletes the file; none there is no error."""
+        ...
+
+    def delete_folder(self, path: str) -> None:
+        """Deletes the folder and all below it; none there is no error."""
+        ...
+
+    def check_writable(self) -> None:
+        """Raises `StorageError` if nothing can be written here."""
+        ...
+
+
+def open_storage(url: str) -> Storage:
+    """A plain path or file:// URL: local files. memory://name: this process. Any other scheme: pyarrow.fs."""
+    if "://" not in url:
+        return LocalStorage(url)
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        if parts.netloc not in ("", "localhost"):
+            raise ConfigurationError(
+                f'storage "{url}" names a host', hint=f'write "file:///{parts.netloc}{parts.path}" for a local folder'
+            )
+        return LocalStorage(url2pathname(parts.path))
+    if parts.scheme == "memory":
+        return _MEMORY.setdefault(url.removeprefix("memory://"), MemoryStorage())
+    return ArrowStorage(url)
+
+
+class LocalStorage:
+    """A folder of a local or network file system that has hard links."""
+
+    def __init__(self, root: str) -> None:
+        self._root = os.path.abspath(os.path.expanduser(root))
+
+    def write(self, path: str, data: bytes) -> None:
+        full = self._full(path)
+        with _explained("write", full):
+            _make_folder(os.path.dirname(full))
+            _write_durably(full, data, os.O_TRUNC)
+            _sync_folder(os.path.dirname(full))
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        full = self._full(path)
+        folder, name = os.path.split(full)
+        temporary = os.path.join(folder, f".{name}.{uuid.uuid4().hex}{_TEMPORARY}")
+        with _explained("create", full):
+            if os.path.exists(full):
+                return False
+            _make_folder(folder)
+            try:
+                _write_durably(temporary, data, os.O_EXCL)
+                created = _link(temporary, full)
+            finally:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(temporary)
+            # Also when another one created it: who builds on its being there must find it there after a crash.
+            _sync_folder(folder)
+            return created
+
+    def read(self, path: str) -> bytes:
+        full = self._full(path)
+        with _explained("read", full), open(full, "rb") as file:
+            return file.read()
+
+    def exists(self, path: str) -> bool:
+        return os.path.isfile(self._full(path))
+
+    def list(self, prefix: str) -> list[str]:
+        found = []
+        folder = self._full(prefix)
+        with _explained("list", folder):
+            for parent, _, names in os.walk(folder, onerror=_raise_unless_missing):
+                below = os.path.relpath(parent, self._root)
+                found += [_joined(below, name) for name in names if not name.endswith(_TEMPORARY)]
+        return sorted(found)
+
+    def delete(self, path: str) -> None:
+        full = self._full(path)
+        with _explained("delete", full), contextlib.suppress(FileNotFoundError):
+            os.unlink(full)
+            _sync_folder(os.path.dirname(full))
+
+    def delete_folder(self, path: str) -> None:
+        full = self._full(path)
+        with _explained("delete", full), contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(full)
+
+    def check_writable(self) -> None:
+        probe = f"{_PROBE}-{uuid.uuid4().hex}"
+        self.write(probe, b"")
+        self.delete(probe)
+
+    def __repr__(self) -> str:
+        return f"LocalStorage({self._root!r})"
+
+    def _full(self, path: str) -> str:
+        return os.path.join(self._root, *_checked(path))
+
+
+class MemoryStorage:
+    """Files of this process; durable as long as it lives."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+
+    def write(self, path: str, data: bytes) -> None:
+        with self._lock:
+            self._files[_key(path)] = bytes(data)
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        key = _key(path)
+        with self._lock:
+            if key in self._files:
+                return False
+            self._files[key] = bytes(data)
+            return True
+
+    def read(self, path: str) -> bytes:
+        with self._lock:
+            data = self._files.get(_key(path))
+        if data is None:
+            raise _missing(path)
+        return data
+
+    def exists(self, path: str) -> bool:
+        with self._lock:
+            return _key(path) in self._files
+
+    def list(self, prefix: str) -> list[str]:
+        with self._lock:
+            return sorted(path for path in self._files if _is_below(path, prefix))
+
+    def delete(self, path: str) -> None:
+        with self._lock:
+            self._files.pop(_key(path), None)
+
+    def delete_folder(self, path: str) -> None:
+        with self._lock:
+            for key in [key for key in self._files if _is_below(key, path)]:
+                del self._files[key]
+
+    def check_writable(self) -> None:
+        """Memory always is."""
+
+
+#: Process-wide on purpose: whoever opens the same memory:// URL must find the same files.
+_MEMORY: dict[str, MemoryStorage] = {}
+
+
+class ArrowStorage:
+    """Object stores and HDFS through pyarrow.fs, which is imported only when one is opened.
+
+    `create_if_absent` is a look and a write, not one step: two drivers that publish in the same instant are not
+    fenced from each other here. It becomes atomic with conditional writes (S3's If-None-Match).
+    """
+
+    def __init__(self, url: str) -> None:
+        from pyarrow import fs
+
+        try:
+            # Spark spells it s3a; pyarrow knows only s3.
+            self._fs, root = fs.FileSystem.from_uri(url.replace("s3a://", "s3://", 1))
+        except (ValueError, OSError, NotImplementedError) as error:
+            raise ConfigurationError(
+                f'storage "{url}" can\'t be opened',
+                detail=str(error),
+                hint="a path, file://, memory://, s3://, gs://, abfs:// and hdfs:// are known",
+            ) from error
+        self._root = root.rstrip("/")
+        self._selector: Any = fs.FileSelector
+        self._file: Any = fs.FileType.File
+
+    def write(self, path: str, data: bytes) -> None:
+        full = self._full(path)
+        with _explained("write", full):
+            self._fs.create_dir(full.rpartition("/")[0], recursive=True)
+            with self._fs.open_output_stream(full) as stream:
+                stream.write(data)
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        if self.exists(path):
+            return False
+        self.write(path, data)
+        return True
+
+    def read(self, path: str) -> bytes:
+        full = self._full(path)
+        with _explained("read", full), self._fs.open_input_stream(full) as stream:
+            return bytes(stream.readall())
+
+    def exists(self, path: str) -> bool:
+        full = self._full(path)
+        with _explained("read", full):
+            return bool(self._fs.get_file_info(full).type == self._file)
+
+    def list(self, prefix: str) -> list[str]:
+        full = self._full(prefix)
+        with _explained("list", full):
+            found = self._fs.get_file_info(self._selector(full, allow_not_found=True, recursive=True))
+        below = len(self._root) + 1
+        return sorted(info.path[below:] for info in found if info.type == self._file)
+
+    def delete(self, path: str) -> None:
+        full = self._full(path)
+        with _explained("delete", full), contextlib.suppress(FileNotFoundError):
+            self._fs.delete_file(full)
+
+    def delete_folder(self, path: str) -> None:
+        full = self._full(path)
+        with _explained("delete", full), contextlib.suppress(FileNotFoundError):
+            self._fs.delete_dir(full)
+
+    def check_writable(self) -> None:
+        probe = f"{_PROBE}-{uuid.uuid4().hex}"
+        self.write(probe, b"")
+        self.delete(probe)
+
+    def _full(self, path: str) -> str:
+        return "/".join((self._root, *_checked(path)))
+
+
+# Names.
+
+
+def _checked(path: str) -> list[str]:
+    """The parts of a path from the root; one that would leave the root is refused."""
+    parts = [part for part in path.split("/") if part]
+    if path.startswith("/") or ".." in parts or "." in parts:
+        raise InternalError(f'"{path}" is not a path below the storage\'s root')
+    return parts
+
+
+def _key(path: str) -> str:
+    return "/".join(_checked(path))
+
+
+def _is_below(path: str, folder: str) -> bool:
+    key = _key(folder)
+    return not key or path.startswith(key + "/")
+
+
+def _joined(folder: str, name: str) -> str:
+    return name if folder == os.curdir else f"{folder.replace(os.sep, '/')}/{name}"
+
+
+# Local files.
+
+
+def _write_durably(full: str, data: bytes, flag: int) -> None:
+    with open(os.open(full, os.O_WRONLY | os.O_CREAT | flag, 0o666), "wb", buffering=0) as file:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[file.write(rest) :]
+        os.fsync(file.fileno())
+
+
+def _link(temporary: str, full: str) -> bool:
+    try:
+        os.link(temporary, full)
+    except FileExistsError:
+        # NFS repeats a request whose answer was lost, and so refuses a link that it has made: the count tells.
+        return os.stat(temporary).st_nlink == 2
+    return True
+
+
+def _make_folder(folder: str) -> None:
+    """Like makedirs, and every folder it made is durable in its parent."""
+    if os.path.isdir(folder):
+        return
+    parent = os.path.dirname(folder)
+    _make_folder(parent)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder)
+    _sync_folder(parent)
+
+
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _raise_unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+# Errors.
+
+
+def _missing(path: str) -> StorageError:
+    return StorageError(f'"{path}" does not exist')
+
+
+@contextlib.contextmanager
+def _explained(verb: str, full: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        if verb == "read":
+            raise _missing(full) from error
+        raise _refused(verb, full, error) from error
+    except OSError as error:
+        raise _refused(verb, full, error) from error
+
+
+def _refused(verb: str, full: str, error: OSError) -> StorageError:
+    return StorageError(
+        f'can\'t {verb} "{full}"',
+        detail=error.strerror or str(error),
+        hint="does the folder exist, is it reachable from here, has this user the right to it, and is there space?",
+    )

@@ -1,0 +1,250 @@
+"""Which snapshots does a job have, and who may add one?
+
+    {job_id}/job.json                                whose folder this is
+    {job_id}/journal/0000000000.json …               the order that all drivers agree on
+    {job_id}/chk-{checkpoint}-a{attempt}/…           data files, and last of all manifest.json
+
+The journal is a sequence of files, each created if absent, so every index has exactly one entry for ever. An attempt
+first claims its number there. A snapshot is complete when its entry is in the journal: whoever appends one looks at
+every entry before it, so an attempt that was superseded meets the newer claim and publishes nothing.
+
+Each attempt has its own folders. A driver that was thought dead and wakes up may still write and delete there, but
+never in a folder that a newer attempt uses.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from typing import assert_never
+
+import msgspec
+
+from cutwater.errors import AttemptFencedError, ConfigurationError, InternalError, SnapshotDamagedError
+from cutwater.protocol.ids import AttemptNumber, CheckpointId
+from cutwater.protocol.recovery import AttemptClaimed, JournalEntry, SnapshotCompleted
+from cutwater.snapshots import reader
+from cutwater.snapshots.documents import seal, unseal
+from cutwater.snapshots.format import FORMAT_VERSION, Manifest
+from cutwater.snapshots.reader import MANIFEST
+from cutwater.snapshots.storage import Storage
+
+_FOLDER = re.compile(r"chk-(\d+)-a\d+")
+
+
+class _JobDocument(msgspec.Struct, frozen=True):
+    job_id: str
+    job_name: str
+
+
+class _ClaimDocument(msgspec.Struct, frozen=True, tag_field="entry", tag="attempt_claimed"):
+    attempt: int
+
+
+class _CompletedDocument(msgspec.Struct, frozen=True, tag_field="entry", tag="snapshot_completed"):
+    checkpoint: int
+    attempt: int
+    path: str
+
+
+_EntryDocument = _ClaimDocument | _CompletedDocument
+
+
+def snapshot_folder(job_id: str, *, checkpoint: int, attempt: int) -> str:
+    """Where a snapshot lies, from the storage's root. Slots write there, the coordinator publishes there."""
+    return f"{job_id}/chk-{checkpoint}-a{attempt}"
+
+
+class SnapshotStore:
+    """The snapshots of one job. Every method may block: call them on background threads, several at a time if need be."""
+
+    def __init__(self, storage: Storage, job_id: str) -> None:
+        if not job_id or "/" in job_id or job_id in (".", ".."):
+            raise ConfigurationError(f'"{job_id}" can\'t be a job id', hint="use letters, digits, - and _")
+        self.storage = storage
+        self.job_id = job_id
+        # What was read of the journal. Entries never change, so a prefix stays true; only the tail is read again.
+        self._entries: list[JournalEntry] = []
+        self._journal_lock = threading.Lock()
+        self._attempt: AttemptNumber | None = None
+
+    def folder(self, checkpoint: int, attempt: int) -> str:
+        return snapshot_folder(self.job_id, checkpoint=checkpoint, attempt=attempt)
+
+    def check_owner(self, job_name: str) -> None:
+        """Makes this the folder of the job of this name; raises `ConfigurationError` if it is another's."""
+        path = f"{self.job_id}/job.json"
+        if self.storage.create_if_absent(path, seal(_JobDocument(self.job_id, job_name))):
+            return
+        owner: _JobDocument = unseal(self.storage.read(path), _JobDocument, path=path)
+        if owner.job_name != job_name:
+            raise ConfigurationError(
+                f'the checkpoints in "{self.job_id}" are of job "{owner.job_name}", not of "{job_name}"',
+                detail=path,
+                hint="choose another job id or another storage, or restore from one of its snapshots explicitly",
+            )
+
+    # The journal.
+
+    def journal(self) -> list[JournalEntry]:
+        """All entries, oldest first."""
+        with self._journal_lock:
+            self._catch_up()
+            return self._entries.copy()
+
+    def claim_attempt(self) -> tuple[AttemptNumber, list[JournalEntry]]:
+        """Claims the next attempt number; from now on older attempts can publish nothing. With all entries before."""
+        with self._journal_lock:
+            self._catch_up()
+            while True:
+                attempt = AttemptNumber((self._newest_claim() or 0) + 1)
+                before = self._entries.copy()
+                if self._append(AttemptClaimed(attempt)):
+                    self._attempt = attempt
+                    return attempt, before
+
+    def next_checkpoint(self) -> CheckpointId:
+        """The lowest id above all that have left a trace in the journal or as a folder."""
+        completed = [entry.checkpoint for entry in self.journal() if isinstance(entry, SnapshotCompleted)]
+        begun = [int(match[1]) for path in self.storage.list(self.job_id) if (match := _FOLDER.match(self._below(path)))]
+        return CheckpointId(max([0, *completed, *begun]) + 1)
+
+    def publish(self, manifest: Manifest) -> None:
+        """Makes the snapshot complete: its manifest, then its journal entry. To repeat it does no harm.
+
+        Raises `AttemptFencedError` if a newer attempt has claimed the job. After a `StorageError` it may or may not
+        have happened; the journal tells.
+        """
+        assert manifest.version == FORMAT_VERSION and manifest.job_id == self.job_id, (manifest.version, manifest.job_id)
+        folder = self.folder(manifest.checkpoint, manifest.attempt)
+        entry = SnapshotCompleted(CheckpointId(manifest.checkpoint), AttemptNumber(manifest.attempt), folder)
+        with self._journal_lock:
+            self._catch_up()
+            self._refuse_fenced(entry)
+            self._write_manifest(folder, manifest)
+            while entry not in self._entries:
+                self._refuse_fenced(entry)
+                self._append(entry)
+
+    # Snapshots.
+
+    def read_manifest(self, checkpoint: int) -> Manifest:
+        """The manifest of a completed checkpoint of this job."""
+        return self.load_manifest(self._path_of(checkpoint))
+
+    def load_manifest(self, path: str) -> Manifest:
+        """The manifest of the snapshot in this folder, from the storage's root."""
+        return reader.load_manifest(self.storage, path)
+
+    def verify(self, checkpoint: int) -> str | None:
+        """None: the snapshot can be restored; else what is wrong. Storage that can't be reached raises `StorageError`."""
+        try:
+            path = self._path_of(checkpoint)
+            return reader.verify(self.storage, path, self.load_manifest(path))
+        except SnapshotDamagedError as error:
+            return f"{error.fact}: {error.detail}"
+
+    def discard(self, checkpoint: int) -> None:
+        """Deletes what is there of a checkpoint, complete or not: the manifest first, so that no half is taken for whole.
+
+        A completed one is left alone if a newer attempt has claimed the job: it may be restoring from it.
+        """
+        entries = self.journal()
+        if self._attempt is not None:
+            self._discard_folder(self.folder(checkpoint, self._attempt), completed=entries)
+        for entry in entries:
+            if isinstance(entry, SnapshotCompleted) and entry.checkpoint == checkpoint:
+                self._discard_folder(entry.path, completed=entries)
+
+    def _discard_folder(self, folder: str, *, completed: list[JournalEntry]) -> None:
+        is_completed = any(isinstance(entry, SnapshotCompleted) and entry.path == folder for entry in completed)
+        newest = max((entry.attempt for entry in completed if isinstance(entry, AttemptClaimed)), default=None)
+        if is_completed and newest != self._attempt:
+            return
+        self.storage.delete(f"{folder}/{MANIFEST}")
+        self.storage.delete_folder(folder)
+
+    def _write_manifest(self, folder: str, manifest: Manifest) -> None:
+        path = f"{folder}/{MANIFEST}"
+        data = seal(manifest)
+        if self.storage.create_if_absent(path, data) or self.storage.read(path) == data:
+            return
+        there = self.load_manifest(folder)
+        if there.attempt != manifest.attempt:
+            raise self._fenced(manifest.checkpoint, manifest.attempt, there.attempt)
+        if msgspec.structs.replace(there, created_at=manifest.created_at) != manifest:
+            raise InternalError(f'"{path}" was published before with other content', detail="one id was used twice")
+
+    def _path_of(self, checkpoint: int) -> str:
+        for entry in reversed(self.journal()):
+            if isinstance(entry, SnapshotCompleted) and entry.checkpoint == checkpoint:
+                return entry.path
+        raise SnapshotDamagedError(
+            f"checkpoint {checkpoint} of job {self.job_id} was never completed", detail="the journal does not name it"
+        )
+
+    # Under the lock.
+
+    def _catch_up(self) -> None:
+        if not self._entries:
+            for index, path in enumerate(self.storage.list(f"{self.job_id}/journal")):
+                self._entries.append(self._read_entry(index, found=path))
+        while self.storage.exists(self._entry_path(len(self._entries))):
+            self._entries.append(self._read_entry(len(self._entries)))
+
+    def _append(self, entry: JournalEntry) -> bool:
+        """True: the entry is next in the journal. False: another one is; it has been read instead."""
+        index = len(self._entries)
+        created = self.storage.create_if_absent(self._entry_path(index), seal(_document(entry)))
+        self._entries.append(entry if created else self._read_entry(index))
+        return created
+
+    def _read_entry(self, index: int, *, found: str | None = None) -> JournalEntry:
+        path = self._entry_path(index)
+        if found not in (None, path):
+            raise SnapshotDamagedError(f'"{path}" is missing from the journal', detail=f'the next one is "{found}"')
+        document: _EntryDocument = unseal(self.storage.read(path), _EntryDocument, path=path)
+        return _entry(document)
+
+    def _entry_path(self, index: int) -> str:
+        return f"{self.job_id}/journal/{index:010d}.json"
+
+    def _newest_claim(self) -> AttemptNumber | None:
+        return max((entry.attempt for entry in self._entries if isinstance(entry, AttemptClaimed)), default=None)
+
+    def _refuse_fenced(self, entry: SnapshotCompleted) -> None:
+        newest = self._newest_claim()
+        if newest is None or newest < entry.attempt:
+            raise InternalError(f"attempt {entry.attempt} publishes, but has not claimed its number")
+        if newest > entry.attempt:
+            raise self._fenced(entry.checkpoint, entry.attempt, newest)
+
+    def _fenced(self, checkpoint: int, attempt: int, newest: int) -> AttemptFencedError:
+        return AttemptFencedError(
+            f"checkpoint {checkpoint} of attempt {attempt} was not published",
+            detail=f"attempt {newest} has claimed job {self.job_id}",
+            hint="another driver runs this job; this one should end",
+        )
+
+    def _below(self, path: str) -> str:
+        return path.removeprefix(f"{self.job_id}/")
+
+
+def _document(entry: JournalEntry) -> _EntryDocument:
+    match entry:
+        case AttemptClaimed(attempt):
+            return _ClaimDocument(attempt)
+        case SnapshotCompleted(checkpoint, attempt, path):
+            return _CompletedDocument(checkpoint, attempt, path)
+        case _:
+            assert_never(entry)
+
+
+def _entry(document: _EntryDocument) -> JournalEntry:
+    match document:
+        case _ClaimDocument(attempt=attempt):
+            return AttemptClaimed(AttemptNumber(attempt))
+        case _CompletedDocument(checkpoint=checkpoint, attempt=attempt, path=path):
+            return SnapshotCompleted(CheckpointId(checkpoint), AttemptNumber(attempt), path)
+        case _:
+            assert_never(document)

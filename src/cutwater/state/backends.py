@@ -1,0 +1,24 @@
+"""Which state backend does a name stand for?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cutwater.errors import ConfigurationError
+from cutwater.state.contract import KeyedBackend, KeyedBackendSettings
+from cutwater.state.heap import HeapBackend
+
+BackendFactory = Callable[[KeyedBackendSettings], KeyedBackend]
+
+_FACTORIES: dict[str, BackendFactory] = {"memory": HeapBackend, "filesystem": HeapBackend}
+
+
+def backend_factory(name: str) -> BackendFactory:
+    """Makes backends of this name; raises `ConfigurationError` for a name that is unknown or not available."""
+    factory = _FACTORIES.get(name)
+    if factory is not None:
+        return factory
+    known = ", ".join(f'"{known}"' for known in _FACTORIES)
+    if name == "rocksdb":
+        raise ConfigurationError('the state backend "rocksdb" is not available yet', hint=f"choose one of {known}")
+    raise ConfigurationError(f'there is no state backend "{name}"', hint=f"choose one of {known}")

@@ -1,0 +1,116 @@
+"""How is keyed state kept as plain objects in the worker?
+
+Backends "memory" and "filesystem" keep state alike; they differ only in where its snapshots go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from cutwater.errors import ConfigurationError, InternalError
+from cutwater.protocol.key_groups import KeyGroups
+from cutwater.state.contract import (
+    Aggregate,
+    AggregatingState,
+    KeyedBackend,
+    KeyedBackendSettings,
+    ListState,
+    MapState,
+    ReducingState,
+    ValueState,
+)
+from cutwater.state.handles import (
+    Cursor,
+    HeapAggregatingState,
+    HeapListState,
+    HeapMapState,
+    HeapReducingState,
+    HeapValueState,
+)
+from cutwater.state.tables import FrozenTables, FrozenViews, KeyGroupTable
+from cutwater.state.values import load_pairs
+
+
+class HeapBackend(KeyedBackend):
+    """The keyed state of one operator of one task, as dicts. Used by the loop's thread only; never blocks."""
+
+    def __init__(self, settings: KeyedBackendSettings) -> None:
+        assert settings.groups.step == 1, settings.groups
+        self._groups = settings.groups
+        self._first = settings.groups.start
+        self._count = len(settings.groups)
+        self._group_of = KeyGroups(settings.max_parallelism).of
+        self._cursor = Cursor()
+        self._views = FrozenViews()
+        self._tables: dict[str, KeyGroupTable] = {}
+        self._kinds: dict[str, str] = {}
+
+    def set_current_key(self, key: Any) -> None:
+        index = self._group_of(key) - self._first
+        if not 0 <= index < self._count:
+            raise InternalError(
+                f"key {key!r} was sent to the wrong task",
+                detail=f"its key group is {index + self._first}, this task owns {self._groups}",
+            )
+        cursor = self._cursor
+        cursor.index = index
+        cursor.key = key
+
+    @property
+    def current_key(self) -> Any:
+        return self._cursor.key
+
+    def table(self, name: str) -> KeyGroupTable:
+        """The table behind the handles of this name, for operators that loop over a batch themselves."""
+        table = self._tables.get(name)
+        if table is None:
+            table = self._tables[name] = KeyGroupTable(name, self._groups, self._views)
+        return table
+
+    def value_state(self, name: str, default: Any = None) -> ValueState:
+        return HeapValueState(self._table_of_kind(name, "value"), self._cursor, default)
+
+    def list_state(self, name: str) -> ListState:
+        return HeapListState(self._table_of_kind(name, "list"), self._cursor)
+
+    def map_state(self, name: str) -> MapState:
+        return HeapMapState(self._table_of_kind(name, "map"), self._cursor)
+
+    def reducing_state(self, name: str, reduce: Callable[[Any, Any], Any]) -> ReducingState:
+        return HeapReducingState(self._table_of_kind(name, "reducing"), self._cursor, reduce)
+
+    def aggregating_state(self, name: str, aggregate: Aggregate) -> AggregatingState:
+        return HeapAggregatingState(self._table_of_kind(name, "aggregating"), self._cursor, aggregate)
+
+    def keys(self, name: str) -> Iterator[Any]:
+        """Every key that has state of this name here; the state may change meanwhile."""
+        table = self._tables.get(name)
+        if table is None:
+            return
+        for index in range(self._count):
+            yield from list(table.dicts[index])
+
+    def freeze(self) -> FrozenTables:
+        view = FrozenTables([self._tables[name].freeze() for name in sorted(self._tables)])
+        self._views.add(view)
+        return view
+
+    def restore(self, chunks: Iterable[tuple[str, int, bytes]]) -> None:
+        for name, group, data in chunks:
+            self.table(name).group_dict_for_write(group).update(load_pairs(data, state=name, group=group))
+
+    def size(self) -> int:
+        return sum(len(entries) for table in self._tables.values() for entries in table.dicts)
+
+    def close(self) -> None:
+        self._tables.clear()
+
+    def _table_of_kind(self, name: str, kind: str) -> KeyGroupTable:
+        known = self._kinds.setdefault(name, kind)
+        if known != kind:
+            raise ConfigurationError(
+                f'state "{name}" is a {known} state and can\'t also be a {kind} state',
+                hint="give each state of an operator its own name",
+            )
+        return self.table(name)

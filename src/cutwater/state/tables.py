@@ -1,0 +1,162 @@
+"""How does state go on changing while a snapshot of it is being written?
+
+A table holds one dict per key group. To freeze it is to keep references to its dicts and to mark every group as shared:
+O(groups), whatever the number of keys. The first write to a shared group copies that group's dict (copy on write), and
+a changeable value is copied when it is first handed out after that. Once no frozen view is left, nothing is copied.
+
+    shared[i]  private[i]     whose are the values of group i?
+    1          (any)          all of them also a frozen view's, and the dict too
+    0          {key, …}       the dict is ours, and of the changeable values those of these keys
+    0          None           all ours
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from cutwater.errors import InternalError
+from cutwater.state.values import ATOMS, Pair, copy_value, dump_pairs, is_immutable
+
+#: pickle holds the GIL for a whole call, so a large group becomes several chunks: the stream never waits long.
+PAIRS_PER_CHUNK_MAX = 4096
+
+FrozenTable = tuple[str, int, list[dict[Any, Any]]]
+"""Name, first group, one dict per group."""
+
+
+class FrozenTables:
+    """Tables as they were at a barrier: a `FrozenKeyedState`. Made on the loop's thread, read on another."""
+
+    __slots__ = ("__weakref__", "_tables", "live")
+
+    def __init__(self, tables: list[FrozenTable]) -> None:
+        self._tables = tables
+        #: False once all bytes are made: from then on the stream may change what it shared with this view.
+        self.live = True
+
+    def chunks(self) -> Iterator[tuple[str, int, bytes]]:
+        """(state name, key group, bytes), ordered by name and group; a large group comes as several chunks."""
+        if not self.live:
+            raise InternalError("the chunks of a frozen state were asked for twice")
+        try:
+            for name, first, dicts in self._tables:
+                for group, pairs in enumerate(dicts, first):
+                    for part in _parts(pairs):
+                        yield name, group, dump_pairs(part, state=name)
+                        time.sleep(0)  # lets the stream's thread have the GIL
+        finally:
+            self._tables = []
+            self.live = False
+
+
+def _parts(pairs: dict[Any, Any]) -> Iterator[list[Pair]]:
+    rest = iter(pairs.items())
+    while part := list(islice(rest, PAIRS_PER_CHUNK_MAX)):
+        yield part
+
+
+class FrozenViews:
+    """The frozen views that still need what they share with the running state."""
+
+    def __init__(self) -> None:
+        self._views: list[weakref.ref[FrozenTables]] = []
+
+    def add(self, view: FrozenTables) -> None:
+        self._views.append(weakref.ref(view))
+
+    def any_live(self) -> bool:
+        """False also when a view was given up unread: an aborted checkpoint just drops it."""
+        if self._views:
+            self._views = [ref for ref in self._views if (view := ref()) is not None and view.live]
+        return bool(self._views)
+
+
+class KeyGroupTable:
+    """All values of one state name: one dict per key group. Used by the loop's thread only.
+
+    An operator that loops over a batch itself takes `group_dict_for_write` once per group and batch. It replaces
+    values there and never changes one in place.
+    """
+
+    __slots__ = ("_groups", "_views", "dicts", "name", "private", "shared")
+
+    def __init__(self, name: str, groups: range, views: FrozenViews) -> None:
+        self.name = name
+        self._groups = groups
+        self._views = views
+        #: By position in the task's range of groups, as are the next two.
+        self.dicts: list[dict[Any, Any]] = [{} for _ in groups]
+        self.shared = bytearray(len(groups))
+        self.private: list[set[Any] | None] = [None] * len(groups)
+
+    def group_dict_for_write(self, group: int) -> dict[Any, Any]:
+        """The group's own dict, valid until the next freeze."""
+        index = self._index(group)
+        if self.shared[index]:
+            self._unshare(index)
+        return self.dicts[index]
+
+    def group_dict_for_read(self, group: int) -> dict[Any, Any]:
+        """The group's dict as it is, perhaps shared with a frozen view: look, but change nothing."""
+        return self.dicts[self._index(group)]
+
+    def freeze(self) -> FrozenTable:
+        count = len(self._groups)
+        self.shared = bytearray(b"\x01") * count
+        return self.name, self._groups.start, self.dicts[:]
+
+    def put(self, index: int, key: Any, value: Any) -> None:
+        if self.shared[index]:
+            self._unshare(index)
+        self.dicts[index][key] = value
+        private = self.private[index]
+        if private is not None and type(value) not in ATOMS:
+            private.add(key)
+
+    def remove(self, index: int, key: Any) -> None:
+        if key in self.dicts[index]:
+            if self.shared[index]:
+                self._unshare(index)
+            del self.dicts[index][key]
+
+    def own(self, index: int, key: Any, value: Any) -> Any:
+        """This value of this key, or a copy put in its place: safe to be changed by whoever gets it."""
+        if not self.shared[index]:
+            private = self.private[index]
+            if private is None or key in private:
+                return value
+        if is_immutable(value):
+            return value
+        if not self._views.any_live():
+            self._settle()
+            return value
+        if self.shared[index]:
+            self._unshare(index)
+        value = copy_value(value, state=self.name, key=key)
+        self.put(index, key, value)
+        return value
+
+    def _unshare(self, index: int) -> None:
+        if not self._views.any_live():
+            self._settle()
+            return
+        self.dicts[index] = self.dicts[index].copy()
+        self.shared[index] = 0
+        self.private[index] = set()
+
+    def _settle(self) -> None:
+        """No frozen view is left: everything is ours again."""
+        count = len(self._groups)
+        self.shared = bytearray(count)
+        self.private = [None] * count
+
+    def _index(self, group: int) -> int:
+        if group not in self._groups:
+            raise InternalError(
+                f'key group {group} of state "{self.name}" is not of this task', detail=f"it owns {self._groups}"
+            )
+        return group - self._groups.start

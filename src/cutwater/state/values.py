@@ -1,0 +1,97 @@
+"""Which values may two owners share, how is one copied, and how does it become bytes?
+
+State values are the user's own objects. Those that can't change are shared freely; of any other, a frozen view and the
+running stream each need their own.
+"""
+
+from __future__ import annotations
+
+import pickle
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+from uuid import UUID
+
+import cloudpickle
+
+from cutwater.errors import SerializationError
+
+PICKLE_PROTOCOL = 5
+
+#: Exact types whose instances never change; a subtype may carry attributes that do.
+ATOMS = frozenset(
+    (int, str, float, bool, bytes, type(None), complex, Decimal, Fraction, datetime, date, time, timedelta, timezone, UUID)
+)
+
+Pair = tuple[Any, Any]
+
+
+def is_immutable(value: Any) -> bool:
+    """True: nobody can change it in place. Decided by type, so that an unknown type counts as changeable."""
+    kind = type(value)
+    if kind in ATOMS:
+        return True
+    # A named tuple has no __dict__ to hide changeable attributes in; another subtype of tuple may have.
+    if kind is frozenset or (isinstance(value, tuple) and kind.__dictoffset__ == 0):
+        return all(type(part) in ATOMS or is_immutable(part) for part in value)
+    return False
+
+
+def copy_value(value: Any, *, state: str, key: Any) -> Any:
+    """A copy that shares nothing changeable with the original."""
+    kind = type(value)
+    if kind is list and all(map(is_immutable, value)):
+        return value.copy()
+    if kind is dict and all(map(is_immutable, value.values())):
+        return value.copy()  # its keys are hashable, as good as immutable
+    return pickle.loads(dump_pairs([(key, value)], state=state))[0][1]
+
+
+def dump_pairs(pairs: list[Pair], *, state: str) -> bytes:
+    """The (key, value) pairs as bytes; raises `SerializationError` naming the state and the key that can't be."""
+    try:
+        return pickle.dumps(pairs, PICKLE_PROTOCOL)
+    except Exception:
+        # pickle finds classes by name; those of a user's script or notebook have none here, and go by value.
+        return _dump_by_value(pairs, state=state)
+
+
+def load_pairs(data: bytes, *, state: str, group: int) -> list[Pair]:
+    """The pairs of one chunk; raises `SerializationError` naming state and group."""
+    try:
+        pairs: list[Pair] = pickle.loads(data)
+    except Exception as error:
+        raise SerializationError(
+            f'state "{state}" can\'t be read back from the snapshot',
+            detail=f"key group {group}: {type(error).__name__}: {error}",
+            hint="are the classes of the stored values still importable under their old names?",
+        ) from error
+    return pairs
+
+
+def _dump_by_value(pairs: list[Pair], *, state: str) -> bytes:
+    try:
+        return bytes(cloudpickle.dumps(pairs, PICKLE_PROTOCOL))
+    except Exception as error:
+        key, value, cause = _culprit(pairs, error)
+        raise SerializationError(
+            f'a value of state "{state}" can\'t be written to a snapshot',
+            detail=f"key {_shown(key)}, a {type(value).__qualname__}: {type(cause).__name__}: {cause}",
+            hint="keep data in state, not open files, connections, locks or generators",
+        ) from error
+
+
+def _culprit(pairs: list[Pair], error: Exception) -> tuple[Any, Any, Exception]:
+    for key, value in pairs:
+        try:
+            cloudpickle.dumps((key, value), PICKLE_PROTOCOL)
+        except Exception as cause:
+            return key, value, cause
+    key, value = pairs[0]
+    return key, value, error
+
+
+def _shown(key: Any) -> str:
+    text = repr(key)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,95 @@
+"""How is a job doing? The values that a job handle, the terminal view and the tests read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cutwater.errors import CutwaterError
+from cutwater.protocol.lifecycle import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointStatus:
+    """One finished checkpoint."""
+
+    checkpoint: int
+    kind: str
+    attempt: int
+    outcome: str
+    """"completed", or why it was aborted."""
+    duration_seconds: float
+    size_bytes: int = 0
+    sync_seconds_max: float = 0.0
+    async_seconds_max: float = 0.0
+    alignment_seconds_max: float = 0.0
+
+    @property
+    def completed(self) -> bool:
+        return self.outcome == "completed"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """What a task counted since its attempt started."""
+
+    task: str
+    slot: str
+    records_in: int
+    records_out: int
+    busy_seconds: float
+    idle_seconds: float
+    backpressured_seconds: float
+    alignment_seconds: float
+    queued_elements: int
+    longest_pause_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class SlotStatus:
+    """A registered slot."""
+
+    slot: str
+    host: str
+    pid: int
+    tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryStatus:
+    """A failure and how long the way back took, each time counted from the moment it was noticed."""
+
+    attempt: int
+    """The attempt that failed."""
+    cause: str
+    noticed_at_seconds: float
+    restored_checkpoint: int | None = None
+    slots_ready_seconds: float | None = None
+    deployed_seconds: float | None = None
+    restore_seconds: float | None = None
+    first_record_seconds: float | None = None
+    skipped: tuple[tuple[int, str], ...] = ()
+    """Damaged snapshots that were passed over, with what is wrong with them."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """A job at one moment."""
+
+    job_id: str
+    name: str
+    state: JobState
+    attempt: int
+    waiting_for: str = ""
+    failure: CutwaterError | None = None
+    slots: tuple[SlotStatus, ...] = ()
+    tasks: tuple[TaskStatus, ...] = ()
+    checkpoints: tuple[CheckpointStatus, ...] = ()
+    """The newest ones, oldest first."""
+    checkpoints_completed: int = 0
+    checkpoints_failed: int = 0
+    recoveries: tuple[RecoveryStatus, ...] = ()
+    warnings: tuple[str, ...] = field(default=())
+
+    @property
+    def restarts(self) -> int:
+        return len(self.recoveries)

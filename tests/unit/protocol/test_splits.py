@@ -1,0 +1,112 @@
+"""Which task reads which part of a source?"""
+
+from cutwater.protocol.splits import (
+    AssignerState,
+    AssignSplits,
+    NoMoreSplits,
+    Split,
+    SplitAssigner,
+    SplitRequested,
+    SplitsDiscovered,
+    SplitsReturned,
+)
+
+A, B, C, D = (Split(name, b"") for name in "abcd")
+
+
+def test_eager_splits_are_spread_evenly_at_once():
+    assert SplitAssigner(2, eager=True).handle(SplitsDiscovered((A, B, C), complete=False)) == [
+        AssignSplits(0, (A, C)),
+        AssignSplits(1, (B,)),
+    ]
+
+
+def test_later_eager_splits_go_to_whoever_has_fewest():
+    assigner = SplitAssigner(2, eager=True)
+    assigner.handle(SplitsDiscovered((A,), complete=False))
+    assert assigner.handle(SplitsDiscovered((B, C), complete=False)) == [AssignSplits(0, (C,)), AssignSplits(1, (B,))]
+
+
+def test_eager_subtasks_are_told_the_end_without_asking_and_once():
+    assigner = SplitAssigner(2, eager=True)
+    first = assigner.handle(SplitsDiscovered((A,), complete=True))
+    assert (first, assigner.handle(SplitRequested(0))) == (
+        [AssignSplits(0, (A,)), NoMoreSplits(0), NoMoreSplits(1)],
+        [],
+    )
+
+
+def test_a_lazy_split_is_handed_out_on_request():
+    assigner = SplitAssigner(2, eager=False)
+    discovered = assigner.handle(SplitsDiscovered((A, B), complete=False))
+    assert (discovered, assigner.handle(SplitRequested(1))) == ([], [AssignSplits(1, (A,))])
+
+
+def test_a_lazy_request_waits_for_a_split():
+    assigner = SplitAssigner(2, eager=False)
+    waiting = assigner.handle(SplitRequested(1))
+    assert (waiting, assigner.handle(SplitsDiscovered((A, B), complete=False))) == ([], [AssignSplits(1, (A,))])
+
+
+def test_waiting_requests_are_served_in_order():
+    assigner = SplitAssigner(3, eager=False)
+    assigner.handle(SplitRequested(2))
+    assigner.handle(SplitRequested(0))
+    assert assigner.handle(SplitsDiscovered((A, B), complete=False)) == [AssignSplits(2, (A,)), AssignSplits(0, (B,))]
+
+
+def test_waiting_subtasks_are_told_the_end():
+    assigner = SplitAssigner(2, eager=False)
+    assigner.handle(SplitRequested(0))
+    assigner.handle(SplitRequested(1))
+    assert assigner.handle(SplitsDiscovered((A,), complete=True)) == [AssignSplits(0, (A,)), NoMoreSplits(1)]
+
+
+def test_a_later_request_is_told_the_end_once():
+    assigner = SplitAssigner(2, eager=False)
+    assigner.handle(SplitsDiscovered((), complete=True))
+    assert [assigner.handle(SplitRequested(0)) for _ in range(2)] == [[NoMoreSplits(0)], []]
+
+
+def test_a_known_split_is_not_handed_out_twice():
+    assigner = SplitAssigner(1, eager=True)
+    assigner.handle(SplitsDiscovered((A,), complete=False))
+    assert assigner.handle(SplitsDiscovered((A, B, B), complete=False)) == [AssignSplits(0, (B,))]
+
+
+def test_a_returned_split_is_handed_out_again_and_first():
+    assigner = SplitAssigner(2, eager=False)
+    assigner.handle(SplitsDiscovered((A, B, C), complete=True))
+    assigner.handle(SplitRequested(0))
+    moved = Split("a", b"position 7")
+    assigner.handle(SplitsReturned((moved,)))
+    assert assigner.handle(SplitRequested(1)) == [AssignSplits(1, (moved,))]
+
+
+def test_a_split_that_is_returned_without_having_been_handed_out_stays_single():
+    assigner = SplitAssigner(1, eager=False)
+    assigner.handle(SplitsDiscovered((A,), complete=False))
+    assigner.handle(SplitsReturned((A,)))
+    assert assigner.snapshot().unassigned == (A,)
+
+
+def test_a_snapshot_holds_what_was_not_handed_out_and_what_is_known():
+    assigner = SplitAssigner(2, eager=False)
+    assigner.handle(SplitsDiscovered((A, B), complete=True))
+    assigner.handle(SplitRequested(0))
+    assert assigner.snapshot() == AssignerState((B,), frozenset({"a", "b"}), True)
+
+
+def test_a_restored_assigner_goes_on_at_another_parallelism():
+    state = AssignerState((B, C), frozenset("abc"), True)
+    assigner = SplitAssigner.restored(state, 3, eager=False)
+    assert [assigner.handle(SplitRequested(subtask)) for subtask in (2, 1, 0)] == [
+        [AssignSplits(2, (B,))],
+        [AssignSplits(1, (C,))],
+        [NoMoreSplits(0)],
+    ]
+
+
+def test_a_restored_eager_assigner_spreads_at_the_first_event():
+    assigner = SplitAssigner.restored(AssignerState((B,), frozenset("ab"), False), 1, eager=True)
+    assert assigner.handle(SplitsDiscovered((A, D), complete=False)) == [AssignSplits(0, (B, D))]

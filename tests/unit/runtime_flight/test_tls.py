@@ -1,0 +1,79 @@
+"""Are strangers kept out when there are certificates?"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cutwater.batches import ObjectBatch
+from cutwater.errors import ChannelBrokenError, ConfigurationError
+from cutwater.protocol.ids import AttemptNumber
+from cutwater.runtime.flight.security import TlsFiles
+from cutwater.runtime.seams import ChannelId
+
+from .conftest import MakeTransport  # noqa: TID252 -- tests are no package
+from .waiting import take, wait_until  # noqa: TID252 -- tests are no package
+
+CHANNEL = ChannelId(AttemptNumber(1), 0, 0, 0)
+
+
+def _certificates(folder: Path) -> TlsFiles:
+    def openssl(*arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=authority", "-days", "1")
+    openssl("req", *key, "-keyout", "slot.key", "-out", "slot.csr", "-subj", "/CN=cutwater")
+    (folder / "names").write_text("subjectAltName=DNS:cutwater\n")
+    signed = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "1", "-extfile", "names")
+    openssl("x509", "-req", "-in", "slot.csr", *signed, "-out", "slot.pem")
+    return TlsFiles(
+        certificate=str(folder / "slot.pem"),
+        key=str(folder / "slot.key"),
+        authority=str(folder / "ca.pem"),
+        server_name="cutwater",
+    )
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
+    return _certificates(tmp_path_factory.mktemp("ours"))
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> TlsFiles:
+    return _certificates(tmp_path_factory.mktemp("theirs"))
+
+
+def test_elements_arrive_over_tls(make_transport: MakeTransport, ours: TlsFiles) -> None:
+    sending, receiving = make_transport(tls=ours), make_transport(tls=ours)
+    inbox = receiving.open_input(CHANNEL, "secret")
+    sending.open_output(CHANNEL, receiving.address, "secret").send(ObjectBatch([1]))
+    assert take(inbox, 1) == [ObjectBatch([1])]
+
+
+@pytest.mark.parametrize("stranger", ["without a certificate", "with one of another authority"])
+def test_a_stranger_is_kept_out(make_transport: MakeTransport, ours: TlsFiles, theirs: TlsFiles, stranger: str) -> None:
+    tls = None if stranger == "without a certificate" else theirs
+    sending = make_transport(tls=tls, connect_timeout_seconds=0.2)
+    receiving = make_transport(tls=ours)
+    inbox = receiving.open_input(CHANNEL, "secret")
+    outbox = sending.open_output(CHANNEL, receiving.address, "secret")
+    outbox.send(ObjectBatch([1]))
+
+    def is_broken() -> bool:
+        try:
+            outbox.has_room()
+        except ChannelBrokenError:
+            return True
+        return False
+
+    assert wait_until(is_broken)
+    assert inbox.poll() is None
+
+
+def test_a_missing_file_is_named(make_transport: MakeTransport, ours: TlsFiles) -> None:
+    with pytest.raises(ConfigurationError, match=r'the TLS file "nowhere\.pem" can\'t be read'):
+        make_transport(tls=TlsFiles("nowhere.pem", ours.key, ours.authority))
