@@ -32,7 +32,7 @@ Batch: TypeAlias = ObjectBatch | pa.RecordBatch
 @lru_cache(maxsize=256)
 def row_maker(names: tuple[str, ...]) -> Callable[[Iterable[Any]], Any]:
     """Makes the named tuple that stands for one row; names that Python can't use become _0, _1, …"""
-    return namedtuple("Row", names, rename=True)._make
+    return namedtuple("Row", names, rename=True)._make  # type: ignore[attr-defined, no-any-return]
 
 
 def rows_of(batch: Batch) -> list[Any]:

@@ -27,7 +27,7 @@ Kind = TypeVar("Kind", bound=type)
 
 def refuses_unknown_options(kind: Kind) -> Kind:
     """Makes a class answer an unknown keyword with a ConfigurationError that names the nearest known one."""
-    make: Callable[..., None] = kind.__init__
+    make: Callable[..., None] = kind.__init__  # type: ignore[misc]
     known = [name for name in inspect.signature(make).parameters if name != "self"]
 
     @functools.wraps(make)

@@ -22,6 +22,8 @@ class CheckpointStatus:
     sync_seconds_max: float = 0.0
     async_seconds_max: float = 0.0
     alignment_seconds_max: float = 0.0
+    source_pause_seconds_max: float = 0.0
+    """The longest time that a source had no turn, from the trigger until its snapshot was written."""
 
     @property
     def completed(self) -> bool:
@@ -41,7 +43,6 @@ class TaskStatus:
     backpressured_seconds: float
     alignment_seconds: float
     queued_elements: int
-    longest_pause_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +94,23 @@ class JobStatus:
     @property
     def restarts(self) -> int:
         return len(self.recoveries)
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """A job that ended well: finished, stopped or cancelled. A failure is raised, not returned."""
+
+    status: JobStatus
+    duration_seconds: float
+
+    @property
+    def state(self) -> JobState:
+        return self.status.state
+
+    @property
+    def restarts(self) -> int:
+        return self.status.restarts
+
+    @property
+    def checkpoints_completed(self) -> int:
+        return self.status.checkpoints_completed

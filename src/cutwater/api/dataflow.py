@@ -6,6 +6,7 @@ draws its edges.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ from cutwater.operators.source import ReaderOperator
 from cutwater.operators.user_code import name_of
 from cutwater.protocol.modes import CheckpointMode
 
-_PACKAGE = str(Path(__file__).resolve().parents[1])
+_PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -62,15 +63,21 @@ class Input:
 class Dataflow:
     """The logical graph of one environment while it is being written."""
 
-    def __init__(self, *, parallelism: int, max_parallelism: int, mode: CheckpointMode) -> None:
+    def __init__(
+        self, *, parallelism: int, max_parallelism: int, mode: CheckpointMode, run: Callable[[LogicalGraph], object]
+    ) -> None:
+        """`run` executes a graph to its end; for streams that are collected."""
         self.graph = LogicalGraph()
+        self.run = run
         self._parallelism = parallelism
         self._max_parallelism = max_parallelism
         self._mode = mode
 
     def add_source(self, source: Source, settings: OperatorSettings) -> Output:
         if not isinstance(source, Source):
-            raise ConfigurationError(f"{source!r} is not a source", hint="give one of cw.sources, e.g. cw.sources.files")
+            raise ConfigurationError(
+                f"{source!r} is not a source", hint="give one of cw.sources, e.g. cw.sources.files"
+            )
         build = _Build(ReaderOperator, (source, self._mode is CheckpointMode.NONE))
         return self._add(_stem(source.name), source.name, build, [], settings, NodeKind.SOURCE, source)
 
@@ -108,9 +115,18 @@ class Dataflow:
             [edge for edge in self.graph.edges if edge.receiver in needed],
         )
 
+    def check_same(self, other: Dataflow) -> None:
+        """Raises when two streams that are to meet belong to different environments."""
+        if other is not self:
+            raise GraphError(
+                "two streams of different environments can't meet", hint="write one job in one environment"
+            )
+
     def copy(self) -> Dataflow:
         """Grows on its own from here."""
-        made = Dataflow(parallelism=self._parallelism, max_parallelism=self._max_parallelism, mode=self._mode)
+        made = Dataflow(
+            parallelism=self._parallelism, max_parallelism=self._max_parallelism, mode=self._mode, run=self.run
+        )
         made.graph = LogicalGraph(dict(self.graph.nodes), list(self.graph.edges))
         return made
 
@@ -126,6 +142,7 @@ class Dataflow:
     ) -> Output:
         refuse_unknown(settings, OperatorSettings.__annotations__, of=f"the operation {stem!r}")
         uid = settings.get("uid")
+        file, line = users_line()
         node = LogicalNode(
             uid=uid if uid is not None else f"{stem}-{len(self.graph.nodes) + 1}",
             name=settings.get("name") or name,
@@ -136,7 +153,7 @@ class Dataflow:
             max_parallelism=self._max_parallelism,
             chainable=settings.get("chaining", True),
             uid_is_explicit=uid is not None,
-            written_at=written_at(),
+            written_at=f"{Path(file).name}:{line}",
         )
         self._check_uid(node)
         self.graph.nodes[node.uid] = node
@@ -188,12 +205,12 @@ class _Build:
         return self.operator(*self.arguments)
 
 
-def written_at() -> str:
+def users_line() -> tuple[str, int]:
     """File and line of the innermost caller outside of this package."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
-    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+    return frame.f_code.co_filename, frame.f_lineno
 
 
 def spread(outputs: Sequence[Output], partitioning: Partitioning) -> tuple[Output, ...]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from cutwater.api.launching import JobResult, JobStatus, RunningJob
+from cutwater.api.launching import RunningJob
 from cutwater.durations import Duration, parse_duration
+from cutwater.status import JobResult, JobStatus, TaskStatus
 
 
 class JobHandle:
@@ -26,7 +24,7 @@ class JobHandle:
         return self._running.status()
 
     def wait(self, timeout: Duration | None = None) -> JobResult:
-        """Blocks until the job has ended; raises `JobFailedError` if it failed, `TimeoutError` if it still runs."""
+        """Blocks until the job has ended; raises what made it fail, or `TimeoutError` if it still runs."""
         return self._running.wait(None if timeout is None else parse_duration(timeout, option="timeout"))
 
     def cancel(self) -> None:
@@ -37,9 +35,9 @@ class JobHandle:
         """Ends the sources and lets everything that was read reach the sinks; `wait` tells when it is over."""
         self._running.stop()
 
-    def metrics(self) -> Mapping[str, Any]:
-        """The newest known metrics, by name."""
-        return self._running.metrics()
+    def metrics(self) -> tuple[TaskStatus, ...]:
+        """What each task has counted since its attempt started, as last heard."""
+        return self._running.status().tasks
 
     def __repr__(self) -> str:
         return f"JobHandle({self.name!r}, job_id={self.job_id!r})"

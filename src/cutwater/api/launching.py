@@ -1,18 +1,17 @@
 """What does the API need of whoever runs jobs?
 
-`Environment` hands a `JobPlan` to a `Launcher` and gets a `RunningJob` back. Spark's is in `cutwater.deploy.spark`;
+`Environment` hands a `JobPlan` to a `Launcher` and gets a `RunningJob` back. Spark's is in `cutwater.deploy.launcher`;
 tests bring their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from cutwater.connectors.contract import Source
 from cutwater.graph.plan import JobPlan
-from cutwater.protocol.lifecycle import JobState
+from cutwater.status import JobResult, JobStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,34 +20,6 @@ class LaunchOptions:
 
     #: "latest": the newest snapshot of this job id; a path: that snapshot; None: start empty.
     restore: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class JobStatus:
-    """A running job at one moment."""
-
-    state: JobState
-    #: The number of the current attempt; 0 before the first.
-    attempt: int = 0
-    checkpoints_completed: int = 0
-    #: For people: what it waits for, why it failed.
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class JobResult:
-    """A job that ended."""
-
-    job_id: str
-    name: str
-    #: FINISHED or CANCELLED; a failure is raised, not returned.
-    state: JobState
-    duration_seconds: float
-    #: 1 when nothing failed.
-    attempts: int
-    checkpoints_completed: int
-    #: The metrics at the end, by name.
-    metrics: Mapping[str, Any] = field(default_factory=dict)
 
 
 class RunningJob(Protocol):
@@ -64,7 +35,7 @@ class RunningJob(Protocol):
     def wait(self, timeout_seconds: float | None) -> JobResult:
         """Blocks until the job has ended; None: for ever.
 
-        Raises `JobFailedError` with the cause chained when it failed, `TimeoutError` when it still runs.
+        Raises what made it fail, a `CutwaterError`, when it failed, and `TimeoutError` when it still runs.
         """
         ...
 
@@ -74,10 +45,6 @@ class RunningJob(Protocol):
 
     def stop(self) -> None:
         """Ends the sources, lets the rest drain, and takes a last checkpoint. Returns at once."""
-        ...
-
-    def metrics(self) -> Mapping[str, Any]:
-        """The newest known metrics, by name."""
         ...
 
 

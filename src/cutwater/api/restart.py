@@ -22,9 +22,7 @@ def fixed_delay(attempts: int = 3, delay: Duration = "10s") -> protocol.FixedDel
     return protocol.fixed_delay(attempts, parse_duration(delay, option="delay"))
 
 
-def failure_rate(
-    max_failures: int = 3, interval: Duration = "5min", delay: Duration = "10s"
-) -> protocol.FailureRate:
+def failure_rate(max_failures: int = 3, interval: Duration = "5min", delay: Duration = "10s") -> protocol.FailureRate:
     """Restarts for ever, unless more than `max_failures` fall into one interval."""
     return protocol.failure_rate(
         max_failures, parse_duration(interval, option="interval"), parse_duration(delay, option="delay")

@@ -12,6 +12,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from cutwater.cli import failures
+from cutwater.cli.demo import demo
 from cutwater.cli.run import run
 from cutwater.cli.simulate import simulate
 from cutwater.cli.version import version
@@ -50,14 +51,7 @@ def options(
     context.obj = {"verbose": verbose}
 
 
-@app.command()
-def demo() -> None:
-    """A stateful job on local Spark, killed on the way: the result is still exact."""
-    from cutwater.cli.demo import run_demo
-
-    run_demo()
-
-
+app.command()(demo)
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.command()(simulate)
 app.command()(version)

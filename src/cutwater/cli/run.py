@@ -28,6 +28,6 @@ def run(
     if not script.is_file():
         raise UserError(f'there is no script "{script}"', hint="give the path of a Python file")
     sys.argv[:] = [str(script), *(arguments or [])]
-    # As `python script.py` does: the script's neighbours can be imported, here and by name in the slots.
+    # As `python script.py` does: the script can import its neighbours.
     sys.path.insert(0, str(script.resolve().parent))
     runpy.run_path(str(script), run_name="__main__")

@@ -42,8 +42,7 @@ class CollectionSource(Source):
         parts = min(_SPLITS_MAX, self._count)
         bounds = [self._count * part // parts for part in range(parts + 1)] if parts else [0]
         self._chunks = [
-            pickle_values(values[start:stop], owner="collection()")
-            for start, stop in itertools.pairwise(bounds)
+            pickle_values(values[start:stop], owner="collection()") for start, stop in itertools.pairwise(bounds)
         ]
 
     @property

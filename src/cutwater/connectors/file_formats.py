@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 import msgspec
@@ -30,6 +31,9 @@ class Encoder(ABC):
 
     def finish(self) -> None:
         """Writes what is left; the caller closes the file."""
+
+    def abandon(self) -> None:
+        """The file won't be used: lets go of it. The caller closes it."""
 
 
 class _LineEncoder(Encoder):
@@ -102,6 +106,11 @@ class ParquetEncoder(Encoder):
         if self._writer is not None:
             self._write_group()
             self._writer.close()
+
+    def abandon(self) -> None:
+        self._batches = []
+        with suppress(OSError, pa.ArrowException):
+            self.finish()
 
     def _write_group(self) -> None:
         if self._batches:

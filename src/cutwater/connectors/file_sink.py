@@ -213,7 +213,9 @@ class FileWriter(SinkWriter):
     def close(self) -> None:
         names = [file.pending for file in self._finished]
         if self._file is not None:
-            self._file.close()
+            self._encoder.abandon()
+            with suppress(OSError):
+                self._file.close()
             names.append(self._open_name)
         self._file = None
         for name in names:

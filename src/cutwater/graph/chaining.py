@@ -27,9 +27,7 @@ from cutwater.graph.validation import topological_order
 def to_execution_graph(graph: LogicalGraph, *, chaining: bool = True) -> ExecutionGraph:
     """The graph that is deployed. The logical graph must be valid (see `validate`)."""
     inputs = Counter(edge.receiver for edge in graph.edges)
-    reasons = [
-        _why_not_chained(edge, graph, inputs=inputs[edge.receiver], chaining=chaining) for edge in graph.edges
-    ]
+    reasons = [_why_not_chained(edge, graph, inputs=inputs[edge.receiver], chaining=chaining) for edge in graph.edges]
     called_by = {
         edge.receiver: edge.sender for edge, reason in zip(graph.edges, reasons, strict=True) if reason is None
     }

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from cutwater.graph.guarantees import Guarantee, PathGuarantee
+from cutwater.graph.guarantees import PathGuarantee, by_sink
 from cutwater.graph.layout import Box, Layout, Link, Point, lay_out
 from cutwater.graph.model import ExecutionEdge, ExecutionGraph, LogicalNode, NodeKind, Partitioning, Vertex
 
@@ -21,6 +21,7 @@ _ROW_GAP = 14.0
 _PADDING = 12.0
 _INDENT = 22.0
 _PORT_GAP = 20.0
+_EXIT_GAP = 6.0
 _NAME_LENGTH_MAX = 40
 _LETTER_WIDTH = 7.6  # of the name font; a little too wide is better than text over the edge
 _SMALL_LETTER_WIDTH = 6.3
@@ -53,13 +54,15 @@ class _Row:
 def draw(graph: ExecutionGraph, *, title: str = "", guarantees: Sequence[PathGuarantee] = ()) -> str:
     """An SVG document."""
     rows = {vertex.uid: _rows(vertex) for vertex in graph.vertices}
-    places = {vertex.uid: index for index, vertex in enumerate(graph.vertices)}
     boxes = [_box(vertex, rows[vertex.uid], graph.edges) for vertex in graph.vertices]
-    links = [_link(edge, graph, rows, places) for edge in graph.edges]
-    layout = lay_out(boxes, links)
+    as_written = [float(edge.index) for edge in graph.edges]
+    layout = lay_out(boxes, _links(graph, rows, exit_order=as_written, entry_order=as_written))
+    # Arrows that share an end leave and arrive in the order of their other ends, which is known only now.
+    exits, entries = [route[1][1] for route in layout.routes], [route[-2][1] for route in layout.routes]
+    layout = lay_out(boxes, _links(graph, rows, exit_order=exits, entry_order=entries))
 
     top = _MARGIN + (30.0 if title else 0.0)
-    promises = _promises(guarantees)
+    promises = [f"{', '.join(names)} → {path.sink}: {path.guarantee.words}" for names, path in by_sink(guarantees)]
     below = top + layout.height + 22.0
     texts = [title, *promises]
     width = max(layout.width, *(len(text) * _LETTER_WIDTH for text in texts)) + 2 * _MARGIN
@@ -100,14 +103,6 @@ def receivers_with_several_ports(graph: ExecutionGraph) -> frozenset[str]:
     return frozenset(edge.receiver for edge in graph.edges if edge.port > 0)
 
 
-def _promises(guarantees: Sequence[PathGuarantee]) -> list[str]:
-    """One line per sink and guarantee."""
-    sources: dict[tuple[str, Guarantee], list[str]] = {}
-    for path in guarantees:
-        sources.setdefault((path.sink, path.guarantee), []).append(path.source)
-    return [f"{', '.join(names)} → {sink}: {promise.words}" for (sink, promise), names in sources.items()]
-
-
 def _rows(vertex: Vertex) -> list[_Row]:
     """The tree of calls, callers first, each branch in one piece; only forks indent."""
     rows: list[_Row] = []
@@ -133,31 +128,39 @@ def _box(vertex: Vertex, rows: Sequence[_Row], edges: Sequence[ExecutionEdge]) -
     return Box(max(150.0, max(widths) + 2 * _PADDING + 34.0), max(height, inputs * _PORT_GAP + 2 * _PADDING))
 
 
-def _link(
-    edge: ExecutionEdge, graph: ExecutionGraph, rows: dict[str, list[_Row]], places: dict[str, int]
-) -> Link:
-    sender = graph.vertices[places[edge.sender]]
-    uid = sender.operators[edge.sender_operator].uid
-    row = next(index for index, row in enumerate(rows[edge.sender]) if row.node.uid == uid)
-    siblings = [other.index for other in graph.edges if other.receiver == edge.receiver]
-    fellows = [
-        other.index
-        for other in graph.edges
-        if (other.sender, other.sender_operator) == (edge.sender, edge.sender_operator)
-    ]
-    label = edge_label(edge, several_ports=edge.receiver in receivers_with_several_ports(graph))
-    return Link(
-        sender=places[edge.sender],
-        receiver=places[edge.receiver],
-        exit_offset=_row_middle(row) + _fan(siblings=fellows, index=edge.index, gap=6.0),
-        entry_offset=max(_row_middle(0) + _fan(siblings=siblings, index=edge.index, gap=_PORT_GAP), 12.0),
-        label_width=len(label) * _SMALL_LETTER_WIDTH,
-    )
+def _links(
+    graph: ExecutionGraph, rows: dict[str, list[_Row]], *, exit_order: Sequence[float], entry_order: Sequence[float]
+) -> list[Link]:
+    places = {vertex.uid: index for index, vertex in enumerate(graph.vertices)}
+    several = receivers_with_several_ports(graph)
+    links = []
+    for edge in graph.edges:
+        uid = graph.vertices[places[edge.sender]].operators[edge.sender_operator].uid
+        row = next(index for index, row in enumerate(rows[edge.sender]) if row.node.uid == uid)
+        fellows = [
+            other.index
+            for other in graph.edges
+            if (other.sender, other.sender_operator) == (edge.sender, edge.sender_operator)
+        ]
+        siblings = [other.index for other in graph.edges if other.receiver == edge.receiver]
+        exit_shift = _fan(edge.index, fellows, exit_order, gap=_EXIT_GAP)
+        entry_shift = _fan(edge.index, siblings, entry_order, gap=_PORT_GAP)
+        links.append(
+            Link(
+                sender=places[edge.sender],
+                receiver=places[edge.receiver],
+                exit_offset=_row_middle(row) + exit_shift,
+                entry_offset=max(_row_middle(0) + entry_shift, 12.0),
+                label_width=len(edge_label(edge, several_ports=edge.receiver in several)) * _SMALL_LETTER_WIDTH,
+            )
+        )
+    return links
 
 
-def _fan(*, siblings: Sequence[int], index: int, gap: float) -> float:
+def _fan(index: int, sharing: Sequence[int], order: Sequence[float], *, gap: float) -> float:
     """Arrows that share an end are spread around its middle."""
-    return (siblings.index(index) - (len(siblings) - 1) / 2) * gap
+    ranked = sorted(sharing, key=lambda other: (order[other], other))
+    return (ranked.index(index) - (len(ranked) - 1) / 2) * gap
 
 
 def _row_top(row: int) -> float:
@@ -198,7 +201,7 @@ def _draw_call(rows: Sequence[_Row], index: int) -> list[str]:
 def _draw_operator(row: _Row, left: float, top: float, right: float) -> list[str]:
     colour = {NodeKind.SOURCE: "source", NodeKind.OPERATOR: "step", NodeKind.SINK: "sink"}[row.node.kind]
     return [
-        f'<g><title>{escape(row.node.name)}{escape(" · " + row.node.written_at if row.node.written_at else "")}</title>'
+        f"<g><title>{escape(row.node.name)}{escape(' · ' + row.node.written_at if row.node.written_at else '')}</title>"
         f'<rect class="operator" x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" height="{_ROW:.1f}" rx="7"/>',
         f'<rect class="{colour}" x="{left + 9:.1f}" y="{top + 12:.1f}" width="4" height="{_ROW - 24:.1f}" rx="2"/>',
         _text(_shortened(row.node.name), left + 22, top + 19, "name"),

@@ -12,7 +12,7 @@ from pathlib import Path
 from cutwater.config import JobOptions
 from cutwater.durations import describe_seconds
 from cutwater.graph.drawing import draw, edge_label, receivers_with_several_ports
-from cutwater.graph.guarantees import PathGuarantee
+from cutwater.graph.guarantees import PathGuarantee, by_sink
 from cutwater.graph.model import ExecutionGraph, LogicalNode, Vertex
 
 
@@ -52,7 +52,10 @@ def explain(plan: Plan) -> str:
         lines += [f"  {one.sender} → {one.receiver}: {one.reason}" for one in plan.graph.refusals]
     if plan.guarantees:
         lines += ["", "end to end"]
-        lines += [f"  {one.source} → {one.sink}: {one.guarantee.words}; {one.reason}" for one in plan.guarantees]
+        lines += [
+            f"  {', '.join(names)} → {path.sink}: {path.guarantee.words}; {path.reason}"
+            for names, path in by_sink(plan.guarantees)
+        ]
     if plan.warnings:
         lines += ["", "warnings", *(f"  {warning}" for warning in plan.warnings)]
     return "\n".join(lines)

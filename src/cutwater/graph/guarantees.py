@@ -5,11 +5,11 @@ does the sink take back (or never show) what a failed attempt wrote?
 
 | checkpoints   | source         | transactional, write-ahead | idempotent        | fingerprint       | plain         |
 |---------------|----------------|----------------------------|-------------------|-------------------|---------------|
-| exactly once  | replayable     | exactly once               | exactly once (¹)  | exactly once (²)  | at least once |
-| exactly once  | not replayable | at most once               | at most once (¹)  | none (³)          | none (³)      |
+| exactly once  | replayable     | exactly once               | exactly once¹     | exactly once²     | at least once |
+| exactly once  | not replayable | at most once               | at most once¹     | none³             | none³         |
 | at least once | replayable     | at least once              | at least once     | at least once     | at least once |
-| at least once | not replayable | none (⁴)                   | none              | none              | none          |
-| none          | either         | at most once               | at most once      | at most once      | at most once (⁵) |
+| at least once | not replayable | none⁴                      | none              | none              | none          |
+| none          | either         | at most once               | at most once      | at most once      | at most once⁵ |
 
 1. Effectively: a record may be written twice, but the second write replaces the first.
 2. Effectively: the receiver drops the repetition, provided that the same input gives the same output.
@@ -97,6 +97,14 @@ def guarantees_of(graph: LogicalGraph, mode: CheckpointMode) -> tuple[PathGuaran
                 hint = _hint(replay, mode, delivery)
                 table.append(PathGuarantee(source.uid, sink.uid, guarantee, reason, hint))
     return tuple(table)
+
+
+def by_sink(paths: Iterable[PathGuarantee]) -> list[tuple[list[str], PathGuarantee]]:
+    """Sources that have the same to say of a sink together, with one of their paths; for plans and pictures."""
+    sources: dict[tuple[str, Guarantee, str], tuple[list[str], PathGuarantee]] = {}
+    for path in paths:
+        sources.setdefault((path.sink, path.guarantee, path.reason), ([], path))[0].append(path.source)
+    return list(sources.values())
 
 
 def check_guarantees(paths: Iterable[PathGuarantee], require: Guarantee | str | None) -> None:

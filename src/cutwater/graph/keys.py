@@ -35,4 +35,5 @@ class KeySelector:
     def describe(self) -> str:
         if self.columns:
             return ", ".join(self.columns)
-        return getattr(self.function, "__name__", "function")
+        name: str = getattr(self.function, "__name__", "function")
+        return "function" if name == "<lambda>" else name

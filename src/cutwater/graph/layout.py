@@ -84,9 +84,7 @@ def lay_out(boxes: Sequence[Box], links: Sequence[Link]) -> Layout:
         item.y -= top
 
     lefts, widths = _columns(layers, items, links, layers_of_boxes)
-    corners = tuple(
-        (lefts[item.layer] + (widths[item.layer] - item.width) / 2, item.y) for item in items[: len(boxes)]
-    )
+    corners = tuple((lefts[item.layer] + (widths[item.layer] - item.width) / 2, item.y) for item in items[: len(boxes)])
     routes = []
     for path in paths:
         points: list[Point] = []
@@ -134,9 +132,7 @@ def _order(layers: list[list[int]], segments: Sequence[_Segment]) -> None:
             here.sort(key=lambda item: (standing[item] if (mean := means[item]) is None else mean, standing[item]))
 
 
-def _mean_place(
-    item: int, place: Mapping[int, float], segments: Sequence[_Segment], *, forwards: bool
-) -> float | None:
+def _mean_place(item: int, place: Mapping[int, float], segments: Sequence[_Segment], *, forwards: bool) -> float | None:
     """None: no neighbour on that side. An arrow from further down in the same box counts as a little lower."""
     if forwards:
         found = [place[s.sender] + s.exit_offset / 1e4 for s in segments if s.receiver == item and s.sender in place]
@@ -159,13 +155,9 @@ def _level(layers: list[list[int]], items: Sequence[_Item], segments: Sequence[_
         wanted = []
         for index in here:
             if forwards:
-                levels = [
-                    items[s.sender].y + s.exit_offset - s.entry_offset for s in segments if s.receiver == index
-                ]
+                levels = [items[s.sender].y + s.exit_offset - s.entry_offset for s in segments if s.receiver == index]
             else:
-                levels = [
-                    items[s.receiver].y + s.entry_offset - s.exit_offset for s in segments if s.sender == index
-                ]
+                levels = [items[s.receiver].y + s.entry_offset - s.exit_offset for s in segments if s.sender == index]
             wanted.append(sum(levels) / len(levels) if levels else items[index].y)
         for index, y in zip(here, _spread(wanted, [items[index].height for index in here]), strict=True):
             items[index].y = y

@@ -120,6 +120,10 @@ class SourceOperator(Operator):
     def no_more_splits(self) -> None: ...
 
     @abstractmethod
+    def stop(self) -> None:
+        """Read no further. Unfinished splits stay in the snapshots, so that a later run can go on with them."""
+
+    @abstractmethod
     def wake_at(self) -> float | None: ...
 
     @abstractmethod

@@ -35,7 +35,7 @@ class RunningOperator(Operator):
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         self._backend = context.keyed_backend()
-        self._values = KeyedValues(self._backend, self.state_name, max_parallelism=context.max_parallelism)
+        self._values = KeyedValues(self._backend, self.state_name, context)
 
     def process(self, batch: Batch, port: int) -> None:
         keys = keys_of(self._key, batch, operator=self.context.name)
@@ -172,14 +172,18 @@ class RunningReduce(RunningOperator):
         return rows_of(batch)
 
     def _update(self, keys: list[Any], inputs: Iterator[Any]) -> list[Any]:
-        group_of, groups, own = self._values.group_of, self._values.groups(), self._values.own
+        group_of, groups = self._values.group_of, self._values.groups()
+        own, first_group = self._values.own, self._values.first_group
         reduce = self._reduce
         results = []
         for key, record in zip(keys, inputs, strict=True):
-            values = groups[group_of[key]]
+            group = group_of[key]
+            values = groups[group]
             current = values.get(key, MISSING)
-            values[key] = reduced = record if current is MISSING else reduce(own(key, current), record)
-            results.append(reduced)
+            if current is not MISSING:
+                record = reduce(own(group - first_group, key, current), record)
+            values[key] = record
+            results.append(record)
         return results
 
 
@@ -200,13 +204,19 @@ class RunningAggregate(RunningOperator):
         return rows_of(batch)
 
     def _update(self, keys: list[Any], inputs: Iterator[Any]) -> list[Any]:
-        group_of, groups, own = self._values.group_of, self._values.groups(), self._values.own
-        add, result_of = self._aggregate.add, self._aggregate.get_result
+        group_of, groups = self._values.group_of, self._values.groups()
+        own, first_group = self._values.own, self._values.first_group
+        create, add, result_of = (
+            self._aggregate.create_accumulator,
+            self._aggregate.add,
+            self._aggregate.get_result,
+        )
         results = []
         for key, record in zip(keys, inputs, strict=True):
-            accumulators = groups[group_of[key]]
+            group = group_of[key]
+            accumulators = groups[group]
             current = accumulators.get(key, MISSING)
-            before = self._aggregate.create_accumulator() if current is MISSING else own(key, current)
+            before = create() if current is MISSING else own(group - first_group, key, current)
             accumulators[key] = accumulator = add(record, before)
             results.append((key, result_of(accumulator)))
         return results

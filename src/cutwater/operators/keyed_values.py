@@ -7,14 +7,23 @@ without dicts (state on disk) is seen through the same two lookups.
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Any, Final, Protocol
 
-from cutwater.protocol.key_groups import KeyGroups, key_group
+from cutwater.operators.contract import OperatorContext
+from cutwater.protocol.key_groups import KeyGroups, group_range, key_group
 from cutwater.state.contract import KeyedBackend
-from cutwater.state.values import is_immutable
 
-MISSING: Final[Any] = object()
-_MEMO_ENTRIES_MAX = 1 << 18
+_MEMO_ENTRIES_MAX = 1 << 20
+
+
+class _Missing(Enum):
+    """A member, because a backend may copy a default: a copied member is still the same one."""
+
+    MISSING = 0
+
+
+MISSING: Final[Any] = _Missing.MISSING
 
 
 class GroupValues(Protocol):
@@ -27,32 +36,27 @@ class GroupValues(Protocol):
 class KeyedValues:
     """One named value per key. Used by the loop's thread only."""
 
-    def __init__(self, backend: KeyedBackend, name: str, *, max_parallelism: int) -> None:
-        self._backend = backend
-        self._handle = backend.value_state(name)
-        table = getattr(backend, "table", None)
-        self._is_in_dicts = table is not None
+    def __init__(self, backend: KeyedBackend, name: str, context: OperatorContext) -> None:
+        open_table = getattr(backend, "table", None)
         values_of: Callable[[int], GroupValues]
-        if table is not None:
-            values_of = table(name).group_dict_for_write
+        #: Of (key group - first group, key, value found): the value in a form that may be changed in place.
+        self.own: Callable[[int, Any, Any], Any]
+        if open_table is not None:
+            table = open_table(name)
+            values_of, self.own = table.group_dict_for_write, table.own
         else:
             through_handle = _ThroughHandle(backend, name)
-            values_of = lambda group: through_handle  # noqa: E731
+            values_of, self.own = (lambda group: through_handle), _is_our_own
         self._groups = _Groups(values_of)
+        #: The first key group of this task.
+        self.first_group = group_range(context.subtask, context.parallelism, context.max_parallelism).start
         #: Key to key group: subscript it.
-        self.group_of: dict[Any, int] = _GroupMemo(max_parallelism)
+        self.group_of: dict[Any, int] = _GroupMemo(context.max_parallelism)
 
     def groups(self) -> dict[int, GroupValues]:
         """Key group to its values: subscript it. For one batch: a freeze makes it stale."""
         self._groups.clear()
         return self._groups
-
-    def own(self, key: Any, value: Any) -> Any:
-        """The key's current value, which was found to be this one, in a form that may be changed in place."""
-        if not self._is_in_dicts or is_immutable(value):
-            return value
-        self._backend.set_current_key(key)
-        return self._handle.value()
 
     def check(self, key: Any) -> None:
         """Raises `KeyTypeError` if this can't be a key."""
@@ -79,6 +83,10 @@ class _Groups(dict[int, GroupValues]):
     def __missing__(self, group: int) -> GroupValues:
         values = self[group] = self._values_of(group)
         return values
+
+
+def _is_our_own(index: int, key: Any, value: Any) -> Any:
+    return value
 
 
 class _ThroughHandle:

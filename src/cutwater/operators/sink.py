@@ -42,6 +42,7 @@ class WriterOperator(Operator):
         self._committing = False
         self._completed_up_to = CheckpointId(0)
         self._committed_up_to = CheckpointId(0)
+        self._has_unflushed = False
         # Without checkpoints only: numbers for what is prepared, and whether anything is to be.
         self._round = CheckpointId(0)
         self._has_uncommitted = False
@@ -70,20 +71,20 @@ class WriterOperator(Operator):
             self._open_writer.write(batch)
         except Exception as error:
             self._fail(error, "write")
+        self._has_unflushed = self._flushes
         if not self._has_checkpoints:
             self._has_uncommitted = True
             self._commit_if_due()
 
     def on_idle_input(self) -> None:
-        if self._flushes:
-            self._flush()
+        self._flush()
         if not self._has_checkpoints:
             self._commit_if_due()
 
     def on_end(self) -> None:
         if not self._has_checkpoints:
             self._commit_now()
-        elif self._flushes:
+        else:
             self._flush()
 
     def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
@@ -163,18 +164,20 @@ class WriterOperator(Operator):
         self._committed_at_seconds = self.context.now_seconds()
 
     def _prepare(self, checkpoint: CheckpointId) -> list[bytes]:
-        if self._flushes:
-            self._flush()
+        self._flush()
         try:
             return self._open_writer.prepare(checkpoint)
         except Exception as error:
             self._fail(error, f"prepare checkpoint {checkpoint}")
 
     def _flush(self) -> None:
+        if not self._has_unflushed:
+            return
         try:
             self._open_writer.flush()
         except Exception as error:
             self._fail(error, "flush")
+        self._has_unflushed = False
 
     def _fail(self, error: Exception, what: str) -> NoReturn:
         raise_connector_error(error, f'sink "{self._sink.name}" of operator "{self.context.name}" can\'t {what}')

@@ -27,6 +27,7 @@ READERS_STATE = "readers"
 OBJECTS_PER_BATCH = 1024
 ROWS_PER_BATCH = 65536
 UNCONFIRMED_BATCHES_MAX = 4
+#: Between two polls of a reader that has nothing and can't say when it will.
 ASK_AGAIN_SECONDS = 0.005
 
 
@@ -40,7 +41,7 @@ class SplitPosition(msgspec.Struct, frozen=True, array_like=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 decode_position = msgspec.msgpack.Decoder(SplitPosition).decode
-#: What `take_progress` returns: the items of READERS_STATE, and the ids of all splits finished so far.
+#: What `take_progress` returns: the items of READERS_STATE, and the ids of the splits finished since the last one.
 decode_progress = msgspec.msgpack.Decoder(tuple[list[bytes], list[str]]).decode
 
 
@@ -74,6 +75,7 @@ class ReaderOperator(SourceOperator):
         self._open: deque[_OpenSplit] = deque()
         self._asked = False
         self._no_more = False
+        self._stopped = False
         self._held: deque[_HeldBatch] = deque()
         self._sequence = 0
         self._confirmed = 0
@@ -96,11 +98,17 @@ class ReaderOperator(SourceOperator):
 
     @property
     def finished(self) -> bool:
-        return self._no_more and not self._waiting and not self._open and not self._held
+        if self._held:
+            return False
+        return self._stopped or (self._no_more and not self._waiting and not self._open)
+
+    def stop(self) -> None:
+        self._stopped = True
 
     def wants_split(self) -> bool:
         # Eager sources don't ask: what there is comes unasked.
-        wanted = not (self._source.eager or self._asked or self._no_more or self._waiting or self._open)
+        has_enough = self._waiting or self._open or self._no_more or self._stopped
+        wanted = not (self._source.eager or self._asked or has_enough)
         self._asked = self._asked or wanted
         return wanted
 
@@ -112,16 +120,17 @@ class ReaderOperator(SourceOperator):
         self._no_more = True
 
     def wake_at(self) -> float | None:
-        """The earliest of the readers' times; None when any has no time: it is to be asked again soon."""
-        if self._waiting and (self._source.eager or not self._open):
+        """When `poll` may find something; None: not before a split or a confirmation comes."""
+        now_seconds = self.context.now_seconds()
+        if self._held and self._held[0].sequence <= self._confirmed:
+            return now_seconds
+        if self._stopped or len(self._held) == UNCONFIRMED_BATCHES_MAX:
             return None
-        earliest: float | None = None
-        for opened in self._open:
-            time = opened.reader.wake_at()
-            if time is None:
-                return None
-            earliest = time if earliest is None else min(earliest, time)
-        return earliest
+        if self._waiting and (self._source.eager or not self._open):
+            return now_seconds
+        times = (opened.reader.wake_at() for opened in self._open)
+        # A reader without a time doesn't know; it is asked again soon.
+        return min((now_seconds + ASK_AGAIN_SECONDS if time is None else time for time in times), default=None)
 
     def take_progress(self) -> tuple[int, bytes] | None:
         """At most once: positions that the coordinator must confirm, oldest first, each returned once."""
@@ -158,10 +167,13 @@ class ReaderOperator(SourceOperator):
         self._sequence += 1
         self._held.append(_HeldBatch(self._sequence, batch, split_id, position_before))
         self._progress.append((self._sequence, _encode((list(self._positions().values()), self._finished))))
+        self._finished.clear()
         return True
 
     def _read(self) -> tuple[Batch, str, bytes] | None:
         """The next batch, its split, and (at most once) where the split stood before. Asks each reader once."""
+        if self._stopped:
+            return None
         now_seconds = self.context.now_seconds()
         self._open_waiting()
         unasked = len(self._open)
@@ -173,6 +185,7 @@ class ReaderOperator(SourceOperator):
             if current.reader.finished:
                 self._open.popleft()
                 current.reader.close()
+                self._note_finished(current.split.id)
                 unasked += self._open_waiting()
             else:
                 self._open.rotate(-1)

@@ -84,6 +84,7 @@ class Coordinator:
         self._holding_plan: set[SlotId] = set()
         self._attempt: Attempt | None = None
         self._recovered: Recovered | None = None
+        self._stopping = False
         self._sources: dict[str, SourceCoordination] = {}
         self._progress = ReadProgress()
         self._pending: dict[CheckpointId, PendingManifest] = {}
@@ -107,6 +108,14 @@ class Coordinator:
 
     def cancel(self) -> None:
         self.post(self._cancel)
+
+    def stop(self) -> None:
+        self.post(self._stop)
+
+    def crashed(self, error: BaseException) -> None:
+        """A step of ours raised: an invariant is broken, so the job ends here and its snapshots stay."""
+        self._give_up(_as_ours(error))
+        self._publish_status()
 
     def post(self, work: Callable[[], None]) -> None:
         self._mailbox.append(work)
@@ -254,6 +263,8 @@ class Coordinator:
                 )
         for source in list(self._sources.values()):
             source.start()
+        if self._stopping:
+            self._stop()
 
     def _sender_to(self, attempt: Attempt, vertex: str) -> Callable[[int, messages.SplitsAssigned], None]:
         def send(subtask: int, message: messages.SplitsAssigned) -> None:
@@ -278,6 +289,11 @@ class Coordinator:
     def _cancel(self) -> None:
         self._lifecycle.move(JobState.CANCELLING)
         self._end(JobState.CANCELLED)
+
+    def _stop(self) -> None:
+        self._stopping = True
+        if self._attempt is not None and self._attempt.started:
+            self._tell_all(messages.StopSources(self._attempt.number))
 
     def _end(self, state: JobState) -> None:
         self._stop_attempt()
@@ -351,6 +367,8 @@ class Coordinator:
         stuck = attempt.awaited
         for slot in stuck:
             self._services.lines.hang_up(slot)
+            self._slots.pop(slot, None)
+            self._holding_plan.discard(slot)
         self._fail(OperationsError(f"slots {', '.join(stuck)} did not open their tasks in time"))
 
     # Messages of slots.

@@ -188,7 +188,7 @@ class Deployment:
     ) -> TaskSnapshot:
         return write_task_snapshot(
             self._storage,
-            snapshot_folder(self._plan.job_id, checkpoint=checkpoint, attempt=self.attempt),
+            snapshot_folder(self._plan.job_id, checkpoint),
             self.attempt,
             task,
             list(states),

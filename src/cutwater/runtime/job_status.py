@@ -59,7 +59,8 @@ class StatusBoard:
         self._recoveries.append(RecoveryStatus(attempt, str(cause), self._clock.now_seconds()))
 
     def gave_up(self, cause: CutwaterError, reason: str) -> None:
-        self._recoveries.pop()
+        if self._recoveries and self._recoveries[-1].cause == str(cause):
+            self._recoveries.pop()
         if not reason:
             self._failure = cause
             return
@@ -119,7 +120,6 @@ class StatusBoard:
                 backpressured_seconds=task.backpressured_seconds,
                 alignment_seconds=task.alignment_seconds,
                 queued_elements=task.queued_elements,
-                longest_pause_seconds=task.longest_pause_seconds,
             )
             for slot, metrics in self._metrics.items()
             if metrics.attempt == attempt

@@ -185,6 +185,12 @@ class ProgressConfirmed(Message, frozen=True):
     sequence: int
 
 
+class StopSources(Message, frozen=True):
+    """Read no further; what was read goes through to the sinks, then the job ends."""
+
+    attempt: AttemptNumber
+
+
 class DropAttempt(Message, frozen=True):
     attempt: AttemptNumber
 
@@ -200,6 +206,7 @@ ToAttempt = (
     | CheckpointAborted
     | SplitsAssigned
     | ProgressConfirmed
+    | StopSources
     | DropAttempt
 )
 

@@ -17,8 +17,6 @@ class TaskMetrics(msgspec.Struct, array_like=True):
     backpressured_seconds: float = 0.0
     alignment_seconds: float = 0.0
     queued_elements: int = 0
-    longest_pause_seconds: float = 0.0
-    """The longest time between two turns of the task: what a source feels of a checkpoint."""
 
 
 class SlotMetrics(msgspec.Struct, array_like=True):

@@ -56,4 +56,5 @@ class PendingManifest:
             sync_seconds_max=max((snapshot.sync_seconds for snapshot in snapshots), default=0.0),
             async_seconds_max=max((snapshot.async_seconds for snapshot in snapshots), default=0.0),
             alignment_seconds_max=max((snapshot.alignment_seconds for snapshot in snapshots), default=0.0),
+            source_pause_seconds_max=max((snapshot.source_pause_seconds for snapshot in snapshots), default=0.0),
         )

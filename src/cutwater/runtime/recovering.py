@@ -74,7 +74,7 @@ def recover(plan: JobPlan, store: SnapshotStore, history: History) -> Recovered:
     if restored is None and history.restore_path is not None:
         restored = _from_path(store, history.restore_path)
     _recover_sinks(plan, store, restored)
-    return Recovered(attempt, store.next_checkpoint(), restored, skipped)
+    return Recovered(attempt, store.next_checkpoint(entries), restored, skipped)
 
 
 def _choose(recovery: Recovery, store: SnapshotStore) -> tuple[Restored | None, tuple[tuple[int, str], ...]]:

@@ -88,10 +88,12 @@ class Slot:
     def _step_task(self, task: Task) -> bool:
         started = self._clock.now_seconds()
         waited = started - self._turn_ended_seconds
+        task.turn_begins(started)
         metrics = task.metrics
         progressed: list[bool] = []
         self._guard(task.id, lambda: progressed.append(task.step()))
         ended = self._clock.now_seconds()
+        task.turn_ends(ended)
         if progressed and progressed[0]:
             metrics.busy_seconds += ended - started
         elif task.backpressured():
@@ -140,6 +142,8 @@ class Slot:
                 self._guard(task.id, lambda: task.assign(splits, no_more=message.no_more))
             case messages.ProgressConfirmed():
                 deployment.tasks[TaskId(message.operator, message.subtask)].confirm_progress(message.sequence)
+            case messages.StopSources():
+                self._for_each(deployment, Task.stop_reading)
             case messages.DropAttempt():
                 self._drop()
             case _:

@@ -98,6 +98,17 @@ class Task:
         self._flushed_at_seconds = 0.0
         self._aligning_since_seconds: float | None = None
         self._to_commit: CheckpointId | None = None
+        self._snapshots_under_way = 0
+        self._turn_ended_seconds = services.clock.now_seconds()
+        self._pause_seconds = 0.0
+
+    def turn_begins(self, now_seconds: float) -> None:
+        """Before `step`: what a source feels of a checkpoint is the time it has to wait for its turn."""
+        if self._snapshots_under_way and self._source is not None:
+            self._pause_seconds = max(self._pause_seconds, now_seconds - self._turn_ended_seconds)
+
+    def turn_ends(self, now_seconds: float) -> None:
+        self._turn_ended_seconds = now_seconds
 
     def step(self) -> bool:
         """One piece of work; False: nothing to do right now."""
@@ -133,6 +144,10 @@ class Task:
             self._source.add_splits(splits)
         if no_more:
             self._source.no_more_splits()
+
+    def stop_reading(self) -> None:
+        if self._source is not None:
+            self._source.stop()
 
     def confirm_progress(self, sequence: int) -> None:
         assert self._source is not None
@@ -240,8 +255,10 @@ class Task:
         if not self._ended:
             self.outputs.broadcast(Barrier(checkpoint))
         frozen_at = clock.now_seconds()
+        self._snapshots_under_way += 1
 
         def done(snapshot: TaskSnapshot | None, error: BaseException | None) -> None:
+            pause_seconds = self._end_of_snapshot()
             if error is not None or snapshot is None:
                 self._refuse(checkpoint, f"writing the snapshot failed: {error}")
                 return
@@ -250,12 +267,18 @@ class Task:
                 sync_seconds=frozen_at - started,
                 async_seconds=clock.now_seconds() - frozen_at,
                 alignment_seconds=aligned,
+                source_pause_seconds=pause_seconds,
             )
             self._services.send(SnapshotWritten(self._services.attempt, checkpoint, self.id, timed))
 
         self._services.background.submit(
             lambda: self._services.write_snapshot(checkpoint, self.id, frozen), done
         )
+
+    def _end_of_snapshot(self) -> float:
+        self._snapshots_under_way -= 1
+        pause_seconds, self._pause_seconds = self._pause_seconds, 0.0
+        return pause_seconds
 
     def _refuse(self, checkpoint: CheckpointId, reason: str) -> None:
         self._services.send(SnapshotRefused(self._services.attempt, checkpoint, self.id, reason))

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 
@@ -15,6 +16,9 @@ class MonotonicClock:
 
     def now_seconds(self) -> float:
         return time.monotonic()
+
+    def timestamp(self) -> str:
+        return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 class Actor(Protocol):

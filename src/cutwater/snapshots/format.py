@@ -52,6 +52,8 @@ class TaskSnapshot(msgspec.Struct, frozen=True):
     sync_seconds: float = 0.0
     async_seconds: float = 0.0
     alignment_seconds: float = 0.0
+    source_pause_seconds: float = 0.0
+    """Sources only: the longest time without a turn, from the trigger until the snapshot was written."""
 
     @property
     def size_bytes(self) -> int:

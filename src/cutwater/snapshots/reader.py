@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import xxhash
@@ -12,7 +13,12 @@ from cutwater.snapshots.format import Manifest, StatePart, TaskSnapshot
 from cutwater.snapshots.redistribution import in_order
 from cutwater.snapshots.storage import Storage
 
-MANIFEST = "manifest.json"
+_MANIFEST = re.compile(r"(?:^|/)manifest-a(\d+)\.json$")
+
+
+def manifest_name(attempt: int) -> str:
+    """Which attempt wrote it is in the name: no two attempts write the same file."""
+    return f"manifest-a{attempt}.json"
 
 
 def read_parts(storage: Storage | None, folder: str, task: TaskSnapshot) -> bytes:
@@ -92,9 +98,31 @@ def list_items(
     return restored
 
 
-def load_manifest(storage: Storage, folder: str) -> Manifest:
-    """The manifest of the snapshot in this folder. May block. Raises `SnapshotDamagedError` naming it."""
-    path = _in_folder(folder, MANIFEST)
+def list_items_of(
+    storage: Storage | None, folder: str, tasks: Sequence[TaskSnapshot], operator: str, name: str
+) -> list[bytes]:
+    """All items of one operator state, of all subtasks in their order. May block."""
+    items: list[bytes] = []
+    for task in in_order(tasks):
+        parts = [part for part in task.parts if (part.operator, part.name) == (operator, name) and part.kind != "keyed"]
+        if parts:
+            data = read_parts(storage, folder, task)
+            for part in parts:
+                items += _items(data, part)
+    return items
+
+
+def load_manifest(storage: Storage, folder: str, attempt: int | None = None) -> Manifest:
+    """The manifest that this attempt published in this folder. Raises `SnapshotDamagedError` naming it. May block.
+
+    Without a number, for a folder whose journal isn't at hand: the newest attempt's.
+    """
+    if attempt is None:
+        found = [int(match[1]) for path in storage.list(folder) if (match := _MANIFEST.search(path))]
+        if not found:
+            raise SnapshotDamagedError(f'"{folder}" is no snapshot', detail="there is no manifest in it")
+        attempt = max(found)
+    path = _in_folder(folder, manifest_name(attempt))
     manifest: Manifest = unseal(_read(storage, path), Manifest, path=path)
     return manifest
 

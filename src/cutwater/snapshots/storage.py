@@ -127,6 +127,7 @@ class LocalStorage:
         with _explained("delete", full), contextlib.suppress(FileNotFoundError):
             os.unlink(full)
             _sync_folder(os.path.dirname(full))
+            self._remove_if_empty(os.path.dirname(full))
 
     def delete_folder(self, path: str) -> None:
         full = self._full(path)
@@ -140,6 +141,12 @@ class LocalStorage:
 
     def __repr__(self) -> str:
         return f"LocalStorage({self._root!r})"
+
+    def _remove_if_empty(self, folder: str) -> None:
+        """A folder goes with its last file, as in an object store."""
+        if folder != self._root:
+            with contextlib.suppress(OSError):
+                os.rmdir(folder)
 
     def _full(self, path: str) -> str:
         return os.path.join(self._root, *_checked(path))

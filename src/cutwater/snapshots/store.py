@@ -1,35 +1,38 @@
 """Which snapshots does a job have, and who may add one?
 
-    {job_id}/job.json                                whose folder this is
-    {job_id}/journal/0000000000.json …               the order that all drivers agree on
-    {job_id}/chk-{checkpoint}-a{attempt}/…           data files, and last of all manifest.json
+    {job_id}/job.json                                        whose folder this is
+    {job_id}/journal/0000000000.json …                       the order that all drivers agree on
+    {job_id}/chk-{checkpoint}/{task}-a{attempt}.state        data files of an attempt, and last of all
+    {job_id}/chk-{checkpoint}/manifest-a{attempt}.json       what belongs together
 
 The journal is a sequence of files, each created if absent, so every index has exactly one entry for ever. An attempt
 first claims its number there. A snapshot is complete when its entry is in the journal: whoever appends one looks at
 every entry before it, so an attempt that was superseded meets the newer claim and publishes nothing.
 
-Each attempt has its own folders. A driver that was thought dead and wakes up may still write and delete there, but
-never in a folder that a newer attempt uses.
+Every file in a snapshot's folder bears the number of its attempt. So two attempts that use one checkpoint id never
+touch each other's files: not one that died between manifest and journal, nor one that was thought dead and wakes up.
 """
 
 from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Sequence
 from typing import assert_never
 
 import msgspec
 
 from cutwater.errors import AttemptFencedError, ConfigurationError, InternalError, SnapshotDamagedError
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
-from cutwater.protocol.recovery import AttemptClaimed, JournalEntry, SnapshotCompleted
+from cutwater.protocol.recovery import AttemptClaimed, JournalEntry, SnapshotCompleted, may_append
 from cutwater.snapshots import reader
 from cutwater.snapshots.documents import seal, unseal
 from cutwater.snapshots.format import FORMAT_VERSION, Manifest
-from cutwater.snapshots.reader import MANIFEST
+from cutwater.snapshots.reader import manifest_name
 from cutwater.snapshots.storage import Storage
 
-_FOLDER = re.compile(r"chk-(\d+)-a\d+")
+_FOLDER = re.compile(r"/chk-(\d+)/")
+_OF_ATTEMPT = re.compile(r"-a(\d+)\.(?:state|json)$")
 
 
 class _JobDocument(msgspec.Struct, frozen=True):
@@ -50,13 +53,13 @@ class _CompletedDocument(msgspec.Struct, frozen=True, tag_field="entry", tag="sn
 _EntryDocument = _ClaimDocument | _CompletedDocument
 
 
-def snapshot_folder(job_id: str, *, checkpoint: int, attempt: int) -> str:
+def snapshot_folder(job_id: str, checkpoint: int) -> str:
     """Where a snapshot lies, from the storage's root. Slots write there, the coordinator publishes there."""
-    return f"{job_id}/chk-{checkpoint}-a{attempt}"
+    return f"{job_id}/chk-{checkpoint}"
 
 
 class SnapshotStore:
-    """The snapshots of one job. Every method may block: call them on background threads, several at a time if need be."""
+    """The snapshots of one job. Every method may block; background threads may call several at a time."""
 
     def __init__(self, storage: Storage, job_id: str) -> None:
         if not job_id or "/" in job_id or job_id in (".", ".."):
@@ -68,8 +71,8 @@ class SnapshotStore:
         self._journal_lock = threading.Lock()
         self._attempt: AttemptNumber | None = None
 
-    def folder(self, checkpoint: int, attempt: int) -> str:
-        return snapshot_folder(self.job_id, checkpoint=checkpoint, attempt=attempt)
+    def folder(self, checkpoint: int) -> str:
+        return snapshot_folder(self.job_id, checkpoint)
 
     def check_owner(self, job_name: str) -> None:
         """Makes this the folder of the job of this name; raises `ConfigurationError` if it is another's."""
@@ -103,10 +106,10 @@ class SnapshotStore:
                     self._attempt = attempt
                     return attempt, before
 
-    def next_checkpoint(self) -> CheckpointId:
-        """The lowest id above all that have left a trace in the journal or as a folder."""
-        completed = [entry.checkpoint for entry in self.journal() if isinstance(entry, SnapshotCompleted)]
-        begun = [int(match[1]) for path in self.storage.list(self.job_id) if (match := _FOLDER.match(self._below(path)))]
+    def next_checkpoint(self, entries: Sequence[JournalEntry]) -> CheckpointId:
+        """The lowest id above all that have left a trace: in these entries, or as a folder."""
+        completed = [entry.checkpoint for entry in entries if isinstance(entry, SnapshotCompleted)]
+        begun = [int(match[1]) for path in self.storage.list(self.job_id) if (match := _FOLDER.search(path))]
         return CheckpointId(max([0, *completed, *begun]) + 1)
 
     def publish(self, manifest: Manifest) -> None:
@@ -115,8 +118,9 @@ class SnapshotStore:
         Raises `AttemptFencedError` if a newer attempt has claimed the job. After a `StorageError` it may or may not
         have happened; the journal tells.
         """
-        assert manifest.version == FORMAT_VERSION and manifest.job_id == self.job_id, (manifest.version, manifest.job_id)
-        folder = self.folder(manifest.checkpoint, manifest.attempt)
+        assert manifest.version == FORMAT_VERSION, manifest.version
+        assert manifest.job_id == self.job_id, manifest.job_id
+        folder = self.folder(manifest.checkpoint)
         entry = SnapshotCompleted(CheckpointId(manifest.checkpoint), AttemptNumber(manifest.attempt), folder)
         with self._journal_lock:
             self._catch_up()
@@ -130,55 +134,76 @@ class SnapshotStore:
 
     def read_manifest(self, checkpoint: int) -> Manifest:
         """The manifest of a completed checkpoint of this job."""
-        return self.load_manifest(self._path_of(checkpoint))
+        completed = self._completed(checkpoint)
+        return reader.load_manifest(self.storage, completed.path, completed.attempt)
 
     def load_manifest(self, path: str) -> Manifest:
-        """The manifest of the snapshot in this folder, from the storage's root."""
+        """The manifest of the snapshot in this folder, from the storage's root: of this job, or of any."""
+        for entry in reversed(self.journal()):
+            if isinstance(entry, SnapshotCompleted) and entry.path == path:
+                return reader.load_manifest(self.storage, path, entry.attempt)
         return reader.load_manifest(self.storage, path)
 
     def verify(self, checkpoint: int) -> str | None:
-        """None: the snapshot can be restored; else what is wrong. Storage that can't be reached raises `StorageError`."""
+        """None: the snapshot can be restored; else what is wrong, and with which file.
+
+        Storage that can't be reached raises `StorageError`: that is no verdict on the snapshot.
+        """
         try:
-            path = self._path_of(checkpoint)
-            return reader.verify(self.storage, path, self.load_manifest(path))
+            manifest = self.read_manifest(checkpoint)
         except SnapshotDamagedError as error:
             return f"{error.fact}: {error.detail}"
+        return self.verify_at(self._completed(checkpoint).path, manifest)
+
+    def verify_at(self, path: str, manifest: Manifest) -> str | None:
+        """The same for a snapshot in any folder of the storage."""
+        return reader.verify(self.storage, path, manifest)
 
     def discard(self, checkpoint: int) -> None:
-        """Deletes what is there of a checkpoint, complete or not: the manifest first, so that no half is taken for whole.
+        """Deletes what is there of a checkpoint, complete or not. The manifest first: no half is taken for a whole.
 
-        A completed one is left alone if a newer attempt has claimed the job: it may be restoring from it.
+        Files of newer attempts are left alone. So are, once there is a newer attempt, those of older ones and those
+        of a completed checkpoint: the newer attempt may be restoring from them.
         """
         entries = self.journal()
-        if self._attempt is not None:
-            self._discard_folder(self.folder(checkpoint, self._attempt), completed=entries)
-        for entry in entries:
-            if isinstance(entry, SnapshotCompleted) and entry.checkpoint == checkpoint:
-                self._discard_folder(entry.path, completed=entries)
+        mine = self._attempt
+        if mine is None:
+            raise InternalError(f"checkpoint {checkpoint} is to be discarded before an attempt was claimed")
+        attempts = {int(match[1]) for path in self._files(checkpoint) if (match := _OF_ATTEMPT.search(path))}
+        if not may_append(entries, mine):
+            completed = {
+                entry.attempt
+                for entry in entries
+                if isinstance(entry, SnapshotCompleted) and entry.checkpoint == checkpoint
+            }
+            attempts = (attempts & {mine}) - completed
+        for attempt in attempts:
+            if attempt <= mine:
+                self._discard_attempt(checkpoint, attempt)
 
-    def _discard_folder(self, folder: str, *, completed: list[JournalEntry]) -> None:
-        is_completed = any(isinstance(entry, SnapshotCompleted) and entry.path == folder for entry in completed)
-        newest = max((entry.attempt for entry in completed if isinstance(entry, AttemptClaimed)), default=None)
-        if is_completed and newest != self._attempt:
-            return
-        self.storage.delete(f"{folder}/{MANIFEST}")
-        self.storage.delete_folder(folder)
+    def _discard_attempt(self, checkpoint: int, attempt: int) -> None:
+        self.storage.delete(f"{self.folder(checkpoint)}/{manifest_name(attempt)}")
+        for path in self._files(checkpoint):
+            match = _OF_ATTEMPT.search(path)
+            if match and int(match[1]) == attempt:
+                self.storage.delete(path)
+
+    def _files(self, checkpoint: int) -> list[str]:
+        return self.storage.list(self.folder(checkpoint))
 
     def _write_manifest(self, folder: str, manifest: Manifest) -> None:
-        path = f"{folder}/{MANIFEST}"
+        path = f"{folder}/{manifest_name(manifest.attempt)}"
         data = seal(manifest)
-        if self.storage.create_if_absent(path, data) or self.storage.read(path) == data:
+        if self.storage.create_if_absent(path, data):
             return
-        there = self.load_manifest(folder)
-        if there.attempt != manifest.attempt:
-            raise self._fenced(manifest.checkpoint, manifest.attempt, there.attempt)
+        there = reader.load_manifest(self.storage, folder, manifest.attempt)
         if msgspec.structs.replace(there, created_at=manifest.created_at) != manifest:
             raise InternalError(f'"{path}" was published before with other content', detail="one id was used twice")
 
-    def _path_of(self, checkpoint: int) -> str:
+    def _completed(self, checkpoint: int) -> SnapshotCompleted:
         for entry in reversed(self.journal()):
             if isinstance(entry, SnapshotCompleted) and entry.checkpoint == checkpoint:
-                return entry.path
+                return entry
         raise SnapshotDamagedError(
             f"checkpoint {checkpoint} of job {self.job_id} was never completed", detail="the journal does not name it"
         )
@@ -225,9 +250,6 @@ class SnapshotStore:
             detail=f"attempt {newest} has claimed job {self.job_id}",
             hint="another driver runs this job; this one should end",
         )
-
-    def _below(self, path: str) -> str:
-        return path.removeprefix(f"{self.job_id}/")
 
 
 def _document(entry: JournalEntry) -> _EntryDocument:

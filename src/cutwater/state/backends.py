@@ -22,3 +22,8 @@ def backend_factory(name: str) -> BackendFactory:
     if name == "rocksdb":
         raise ConfigurationError('the state backend "rocksdb" is not available yet', hint=f"choose one of {known}")
     raise ConfigurationError(f'there is no state backend "{name}"', hint=f"choose one of {known}")
+
+
+def open_backend(name: str, settings: KeyedBackendSettings) -> KeyedBackend:
+    """An empty backend of this name for one operator of one task."""
+    return backend_factory(name)(settings)

@@ -19,10 +19,9 @@ from cutwater.errors import SerializationError
 
 PICKLE_PROTOCOL = 5
 
+_TIMES = (datetime, date, time, timedelta, timezone)
 #: Exact types whose instances never change; a subtype may carry attributes that do.
-ATOMS = frozenset(
-    (int, str, float, bool, bytes, type(None), complex, Decimal, Fraction, datetime, date, time, timedelta, timezone, UUID)
-)
+ATOMS = frozenset((int, str, float, bool, bytes, type(None), complex, Decimal, Fraction, UUID, *_TIMES))
 
 Pair = tuple[Any, Any]
 

@@ -73,6 +73,7 @@ class World:
         self.triggered: dict[int, TriggerCheckpoint] = {}
         self.acknowledged: dict[int, set[TaskId]] = defaultdict(set)
         self.publishing: list[PublishManifest] = []
+        self.asked_to_publish: set[int] = set()
         self.published: set[int] = set()
         self.completed: list[int] = []
         self.aborted: set[int] = set()
@@ -99,6 +100,8 @@ class World:
                 assert self.acknowledged[checkpoint] == TASKS, "published without all acknowledgements"
                 assert (attempt, kind) == (self.attempt, self.triggered[checkpoint].kind)
                 assert checkpoint not in self.aborted
+                assert checkpoint not in self.asked_to_publish, "published twice"
+                self.asked_to_publish.add(checkpoint)
                 self.publishing.append(effect)
             case NotifyCompleted(attempt, checkpoint, kind, request):
                 assert checkpoint in self.published, "completed without a manifest"

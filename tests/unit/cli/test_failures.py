@@ -40,7 +40,7 @@ ZeroDivisionError: integer division or modulo by zero
 def raised(error: BaseException, cause: BaseException | None = None) -> BaseException:
     try:
         raise error from cause
-    except BaseException as caught:  # noqa: BLE001
+    except BaseException as caught:
         return caught
 
 

@@ -86,6 +86,6 @@ class Harness:
         return self.backend
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def task() -> type[Harness]:
     return Harness

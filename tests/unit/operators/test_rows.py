@@ -123,7 +123,7 @@ def test_a_function_that_returned_no_iterable_is_named_by_where_it_was_written(t
     def one(_: Any) -> Any:
         return 1
 
-    with pytest.raises(UserFunctionError, match="written at .*test_rows.py:"):
+    with pytest.raises(UserFunctionError, match=r"written at .*test_rows\.py:"):
         task(FlatMapOperator(one)).feed("a")
 
 

@@ -188,6 +188,13 @@ def test_an_acknowledgement_counts_once_and_only_from_a_task_of_the_attempt():
     assert job.acknowledge(1, READ, READ, TaskId("stranger", 0)) == []
 
 
+def test_a_repeated_acknowledgement_does_not_publish_twice():
+    job = Job()
+    job.tick(10)
+    job.acknowledge(1)
+    assert job.acknowledge(1, COUNT) == []
+
+
 def test_a_checkpoint_is_completed_when_its_manifest_is_there():
     job = Job()
     job.tick(10)

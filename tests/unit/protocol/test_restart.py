@@ -71,6 +71,13 @@ def test_a_job_that_ran_for_long_starts_with_the_first_delay_again():
     assert strategy.failed(101) == RestartAfter(1)
 
 
+def test_a_short_run_late_in_the_life_of_a_job_resets_nothing():
+    strategy = exponential().start(middle)
+    strategy.failed(999)
+    strategy.running(1000)
+    assert strategy.failed(1001) == RestartAfter(2)
+
+
 def test_the_time_between_failures_does_not_count_as_running():
     strategy = exponential().start(middle)
     strategy.running(0)

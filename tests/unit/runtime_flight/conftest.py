@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-
 import pytest
 
 from cutwater.runtime.flight.transport import FlightTransport

@@ -20,8 +20,8 @@ from cutwater.runtime.flight.inbox import QueueLimits
 from cutwater.runtime.flight.transport import FlightTransport
 from cutwater.runtime.seams import ChannelId
 
-from .conftest import MakeTransport  # noqa: TID252 -- tests are no package
-from .waiting import take, wait_until  # noqa: TID252 -- tests are no package
+from .conftest import MakeTransport
+from .waiting import take, wait_until
 
 
 def channel(attempt: int = 1, edge: int = 0, sender: int = 0, receiver: int = 0) -> ChannelId:

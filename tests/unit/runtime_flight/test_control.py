@@ -19,7 +19,7 @@ from cutwater.runtime.flight.control_link import ControlLink
 from cutwater.runtime.flight.control_server import ControlServer
 from cutwater.runtime.messages import EndSlot, FirstRecordProcessed, SlotRegistered, StartAttempt
 
-from .waiting import wait_until  # noqa: TID252 -- tests are no package
+from .waiting import wait_until
 
 MakeServer = Callable[..., tuple[ControlServer, list[Any]]]
 SLOT = SlotId("slot-0")

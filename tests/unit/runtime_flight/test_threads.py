@@ -9,7 +9,7 @@ import pytest
 
 from cutwater.runtime.threads import ActorLoop, MonotonicClock, ThreadBackground
 
-from .waiting import wait_until  # noqa: TID252 -- tests are no package
+from .waiting import wait_until
 
 
 class Counter:

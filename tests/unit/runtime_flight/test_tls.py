@@ -13,8 +13,8 @@ from cutwater.protocol.ids import AttemptNumber
 from cutwater.runtime.flight.security import TlsFiles
 from cutwater.runtime.seams import ChannelId
 
-from .conftest import MakeTransport  # noqa: TID252 -- tests are no package
-from .waiting import take, wait_until  # noqa: TID252 -- tests are no package
+from .conftest import MakeTransport
+from .waiting import take, wait_until
 
 CHANNEL = ChannelId(AttemptNumber(1), 0, 0, 0)
 

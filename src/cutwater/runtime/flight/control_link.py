@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow.flight as flight
 
 from cutwater.runtime.flight.control_frames import HANG_UP, MESSAGE, SIGN_OF_LIFE, LinkTimes
-from cutwater.runtime.flight.security import TlsFiles, call_options, connect
+from cutwater.runtime.flight.security import TlsFiles, call_options, connect, end_call
 from cutwater.runtime.messages import FromCoordinator, FromSlot, SlotRegistered, decode_from_coordinator, encode
 
 
@@ -46,19 +46,19 @@ class ControlLink:
         self._over = threading.Event()
         self._over_lock = threading.Lock()
         self._client: Any = None
+        self._writer: Any = None
         self._reader: Any = None
 
     def register(self, registered: SlotRegistered) -> None:
         """Connects and sends the first message; blocks until connected. Raises what Flight raises when it can't."""
         self._client = connect(self._address, self._tls)
-        writer, self._reader = self._client.do_exchange(
+        self._writer, self._reader = self._client.do_exchange(
             flight.FlightDescriptor.for_command(b"control"), options=call_options(self._token)
         )
-        writer.write_metadata(MESSAGE + encode(registered))
+        self._writer.write_metadata(MESSAGE + encode(registered))
         self._heard_at = time.monotonic()
         for name, target in (("write", self._write), ("read", self._read), ("watch", self._watch)):
-            arguments = (writer,) if name == "write" else ()
-            threading.Thread(target=target, args=arguments, name=f"cutwater-link-{name}", daemon=True).start()
+            threading.Thread(target=target, name=f"cutwater-link-{name}", daemon=True).start()
 
     def send(self, message: FromSlot) -> None:
         self._queue.put(MESSAGE + encode(message))
@@ -73,12 +73,15 @@ class ControlLink:
         if self._reader is not None:
             self._reader.cancel()
 
-    def _write(self, writer: Any) -> None:
+    def _write(self) -> None:
         try:
             while (frame := self._queue.get()) is not None:
-                writer.write_metadata(frame)
+                self._writer.write_metadata(frame)
         except Exception as error:  # whatever it is, the line is broken
             self._end(f"the connection to the coordinator broke ({type(error).__name__})")
+        finally:
+            end_call(self._writer, self._reader)
+            self._client.close()
 
     def _read(self) -> None:
         reason = "the coordinator is gone"
@@ -100,6 +103,7 @@ class ControlLink:
         self._end(reason)
         # The coordinator's thread for this call ends with the call, not with the process.
         self._reader.cancel()
+        self._queue.put(None)
 
     def _watch(self) -> None:
         while not self._over.wait(self._times.sign_of_life_seconds):

@@ -19,7 +19,7 @@ from cutwater.protocol.elements import EndOfInput
 from cutwater.runtime.flight import wire
 from cutwater.runtime.flight.inbox import QueueLimits
 from cutwater.runtime.flight.peers import Peer
-from cutwater.runtime.flight.security import call_options
+from cutwater.runtime.flight.security import call_options, end_call
 from cutwater.runtime.seams import ChannelId, Element
 
 CHANNEL_HEADER = "cutwater-channel"
@@ -57,8 +57,7 @@ class Outbox:
         self._loop_waits = False
         self._broken: ChannelBrokenError | None = None
         self._closed = threading.Event()
-        self._lock = threading.Lock()
-        self._call: Any = None
+        self._reader: Any = None
         name = f"cutwater-out-{channel_text(channel)}"
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
@@ -87,9 +86,9 @@ class Outbox:
         """Ends the thread, whatever it is doing; queued elements are lost."""
         self._closed.set()
         self._queue.put(None)
-        with self._lock:
-            if self._call is not None:
-                self._call.cancel()
+        reader = self._reader
+        if reader is not None:
+            reader.cancel()
 
     def _check_schema(self, schema: pa.Schema) -> None:
         if self._schema is None:
@@ -113,7 +112,10 @@ class Outbox:
         try:
             call = self._connect()
             if call is not None:
-                self._run_call(*call)
+                try:
+                    self._write_all(*call)
+                finally:
+                    end_call(*call)
         except Exception as error:  # whatever it is, the channel is broken
             self._break(f"{type(error).__name__}: {_first_line(error)}")
         finally:
@@ -125,22 +127,27 @@ class Outbox:
         pause_seconds = CONNECT_RETRY_SECONDS
         while not self._closed.is_set():
             try:
-                writer, reader = self._peer.client().do_exchange(
-                    flight.FlightDescriptor.for_command(b"channel"), options=self._options
-                )
-                with self._lock:
-                    if self._closed.is_set():
-                        reader.cancel()
-                        return None
-                    self._call = reader
-                reader.read_chunk()
-                return writer, reader
+                return self._call_once()
             except flight.FlightUnavailableError:
                 if time.monotonic() >= deadline:
                     raise
             time.sleep(pause_seconds)
             pause_seconds = min(pause_seconds * 2, CONNECT_RETRY_SECONDS_MAX)
         return None
+
+    def _call_once(self) -> tuple[Any, Any]:
+        """A call that the receiver accepted."""
+        descriptor = flight.FlightDescriptor.for_command(b"channel")
+        writer, reader = self._peer.client().do_exchange(descriptor, options=self._options)
+        try:
+            self._reader = reader
+            if self._closed.is_set():  # `close` may have looked for the reader too early
+                reader.cancel()
+            reader.read_chunk()
+        except BaseException:
+            end_call(writer, reader)
+            raise
+        return writer, reader
 
     def _write_all(self, writer: Any, reader: Any) -> None:
         began = False

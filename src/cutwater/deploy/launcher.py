@@ -1,0 +1,192 @@
+"""How does a job come to run on Spark, and how does it end?
+
+The coordinator lives in the driver on a thread of its own, with a Flight server for its slots. When the job is over
+the slots end by themselves, Spark is told to cancel what is left, and nothing stays behind.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import random
+import secrets
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import cloudpickle
+
+from cutwater.api.launching import LaunchOptions
+from cutwater.connectors.contract import Source
+from cutwater.deploy.session import active_session, embedded_session
+from cutwater.deploy.shipping import pack
+from cutwater.deploy.slot_process import SlotOrder
+from cutwater.deploy.spark import SparkSlotPool
+from cutwater.deploy.staging import stage_dataframe
+from cutwater.errors import InternalError
+from cutwater.graph.plan import JobPlan
+from cutwater.protocol.ids import SlotId
+from cutwater.protocol.lifecycle import JobState
+from cutwater.runtime.coordinator import Coordinator, CoordinatorServices
+from cutwater.runtime.flight.control_frames import LinkTimes
+from cutwater.runtime.flight.control_server import ControlServer
+from cutwater.runtime.messages import FromSlot, SlotRegistered
+from cutwater.runtime.recovering import History
+from cutwater.runtime.threads import ActorLoop, MonotonicClock, ThreadBackground
+from cutwater.snapshots.storage import MemoryStorage, open_storage
+from cutwater.snapshots.store import SnapshotStore
+from cutwater.status import JobResult, JobStatus
+
+BACKGROUND_WORKERS_MAX = 4
+#: Cores of an embedded session beyond the slots: for replacements that start while the old one still ends.
+EXTRA_CORES = 2
+
+
+class SparkLauncher:
+    """Runs jobs on a Spark session: the given one, the active one, or an embedded one made for the first job."""
+
+    def __init__(self, spark: Any = None) -> None:
+        self._spark = spark
+
+    def launch(self, job: JobPlan, options: LaunchOptions) -> SparkJob:
+        store = open_store(job)
+        return SparkJob(job, options, self._session(job.graph.slots_needed + job.options.spare_slots), store)
+
+    def stage_dataframe(self, dataframe: Any) -> Source:
+        return stage_dataframe(dataframe)
+
+    def _session(self, slots: int) -> Any:
+        if self._spark is None:
+            self._spark = active_session() or embedded_session(slots + EXTRA_CORES)
+        return self._spark
+
+
+def open_store(job: JobPlan) -> SnapshotStore:
+    """The job's snapshots, checked to be writable and its own; without a storage they live in the driver."""
+    url = job.options.checkpoints.storage
+    if url is None:
+        return SnapshotStore(MemoryStorage(), job.job_id)
+    storage = open_storage(url)
+    storage.check_writable()
+    store = SnapshotStore(storage, job.job_id)
+    store.check_owner(job.name)
+    return store
+
+
+class SparkJob:
+    """A launched job. Its methods are for any thread."""
+
+    def __init__(self, job: JobPlan, options: LaunchOptions, spark: Any, store: SnapshotStore) -> None:
+        clock = MonotonicClock()
+        token = secrets.token_urlsafe(24)
+        times = LinkTimes(job.options.heartbeat_interval_seconds, job.options.heartbeat_timeout_seconds)
+        self.job_id = job.job_id
+        self._name = job.name
+        self._started_at_seconds = time.monotonic()
+        self._over = threading.Event()
+        self._loop = ActorLoop(clock)
+        self._control = ControlServer(
+            driver_host(spark), token, deliver=self._deliver, lost=self._lost, tls=job.options.tls, times=times
+        )
+        self._pool = SparkSlotPool(
+            spark,
+            job_name=job.name,
+            order=SlotOrder(name="", coordinator=self._control.address, token=token, times=times, tls=job.options.tls),
+            shipment=pack(),
+        )
+        self._background = ThreadBackground(workers_max=BACKGROUND_WORKERS_MAX, post=self._post)
+        services = CoordinatorServices(
+            clock=clock,
+            lines=self._control,
+            provider=self._pool,
+            background=self._background,
+            store=store,
+            new_token=lambda: secrets.token_urlsafe(24),
+            random=random.random,
+            listener=lambda status: None,
+        )
+        self._coordinator = Coordinator(job, cloudpickle.dumps(job), services, _history(options))
+        self._thread = threading.Thread(target=self._run, name=f"cutwater-coordinator-{job.job_id}", daemon=True)
+        _cancel_at_exit(self)
+        self._coordinator.start()
+        self._thread.start()
+
+    def status(self) -> JobStatus:
+        return self._coordinator.status
+
+    def wait(self, timeout_seconds: float | None) -> JobResult:
+        if not self._over.wait(timeout_seconds):
+            raise TimeoutError(f"job {self._name!r} still runs after {timeout_seconds} s")
+        status = self.status()
+        if status.state is JobState.FAILED:
+            raise status.failure or InternalError(f"job {self._name!r} failed without a reason")
+        return JobResult(status, self._ended_at_seconds - self._started_at_seconds)
+
+    def cancel(self) -> None:
+        self._coordinator.cancel()
+        self._loop.wake()
+
+    def stop(self) -> None:
+        self._coordinator.stop()
+        self._loop.wake()
+
+    def join(self) -> None:
+        """Blocks until nothing of the job is left."""
+        self._over.wait()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run(self._coordinator, lambda: self._coordinator.ended)
+        except Exception as error:
+            self._coordinator.crashed(error)
+        finally:
+            self._ended_at_seconds = time.monotonic()
+            self._pool.stop()
+            self._control.close()
+            self._background.close()
+            self._over.set()
+
+    def _deliver(self, slot: SlotId, message: FromSlot) -> None:
+        if isinstance(message, SlotRegistered):
+            self._pool.slot_registered(slot)
+        self._coordinator.deliver(slot, message)
+        self._loop.wake()
+
+    def _lost(self, slot: SlotId, reason: str) -> None:
+        self._pool.slot_lost(slot)
+        self._coordinator.slot_lost(slot, reason)
+        self._loop.wake()
+
+    def _post(self, work: Callable[[], None]) -> None:
+        self._coordinator.post(work)
+        self._loop.wake()
+
+
+def driver_host(spark: Any) -> str:
+    """The address at which the slots reach this process: the one that Spark's own driver uses, or this machine's."""
+    context = getattr(spark, "_sc", None)
+    if context is not None:
+        return str(context.getConf().get("spark.driver.host", "127.0.0.1"))
+    return socket.gethostbyname(socket.gethostname())
+
+
+def _history(options: LaunchOptions) -> History:
+    if options.restore == "latest":
+        return History(restore_latest=True)
+    return History(restore_path=options.restore)
+
+
+def _cancel_at_exit(job: SparkJob) -> None:
+    reference = weakref.ref(job)
+    owner = os.getpid()
+
+    def cancel() -> None:
+        running = reference()
+        if running is not None and os.getpid() == owner and not running.status().state.terminal:
+            running.cancel()
+            running.join()
+
+    atexit.register(cancel)

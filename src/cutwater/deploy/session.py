@@ -1,0 +1,129 @@
+"""Which Spark session runs the job, when the user gave none?
+
+The active one, or else an embedded one: local cores, loopback interface, no web UI, and nothing on the terminal that
+the user didn't write.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import cutwater
+from cutwater.deploy.java import find_java_home
+from cutwater.errors import OperationsError
+
+LOOPBACK = "127.0.0.1"
+TASK_FAILURES_MAX = 10
+"""Spark starts a killed slot again by itself, which is faster than a new Spark job; but one that can't start at all
+must end its job, so that someone hears of it."""
+
+# What the Java machine itself says on stderr, whenever it likes.
+JAVA_NOISE = re.compile(
+    rb"^WARNING: (Using incubator modules|A terminally deprecated|A restricted method|sun\.misc\.Unsafe|.*Unsafe.* "
+    rb"has been called|java\.lang\.System::load|Please consider reporting|Use --(enable|illegal)|Restricted methods|"
+    rb"All illegal access|An illegal reflective)"
+)
+
+
+def active_session() -> Any | None:
+    """The user's running session, classic or Connect."""
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
+
+
+def embedded_session(cores: int, *, verbose: bool = False, settings: dict[str, str] | None = None) -> Any:
+    """A new local session with so many cores: one for each slot, and those that Spark itself needs. Takes seconds."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    conf = SparkConf(loadDefaults=False)
+    for key, value in {**_settings(cores, verbose=verbose), **(settings or {})}.items():
+        conf.set(key, value)
+    with _environment(JAVA_HOME=str(find_java_home(os.environ)), PYSPARK_PYTHON=sys.executable):
+        if SparkContext._gateway is not None or verbose:
+            return SparkSession(SparkContext(conf=conf))
+        gateway, pump = _launch_quietly(conf)
+        context = SparkContext(conf=conf, gateway=gateway)
+        pump.passing_on.set()
+    return SparkSession(context)
+
+
+def _settings(cores: int, *, verbose: bool) -> dict[str, str]:
+    source_folder = str(Path(cutwater.__file__).resolve().parent.parent)
+    return {
+        "spark.app.name": "cutwater",
+        "spark.master": f"local[{cores},{TASK_FAILURES_MAX}]",
+        "spark.driver.host": LOOPBACK,
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "WARN" if verbose else "OFF",
+        "spark.sql.shuffle.partitions": str(cores),
+        # Slots are forked from a process that has everything imported.
+        "spark.python.daemon.module": "cutwater.deploy.daemon",
+        "spark.executorEnv.PYTHONPATH": os.pathsep.join([source_folder, os.environ.get("PYTHONPATH", "")]).rstrip(":"),
+    }
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """Sets environment variables for a moment; those that the user set stay."""
+    added = {name: value for name, value in variables.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+def _launch_quietly(conf: Any) -> tuple[Any, _StderrPump]:
+    """Starts the Java machine with its stderr in our hands: what the users' functions print there is passed on."""
+    from pyspark.java_gateway import launch_gateway
+
+    stderr_read, stderr_write = os.pipe()
+    pump = _StderrPump(os.fdopen(stderr_read, "rb"))
+    try:
+        gateway = launch_gateway(conf, popen_kwargs={"stderr": stderr_write})  # type: ignore[no-untyped-call]
+    except Exception as error:
+        os.close(stderr_write)
+        raise OperationsError(
+            "Spark's Java process did not start", detail=pump.last_lines() or str(error), hint="try java -version"
+        ) from error
+    os.close(stderr_write)
+    return gateway, pump
+
+
+class _StderrPump:
+    """Copies the stderr of the Java machine, where the output of the Python workers ends up too, to ours.
+
+    What comes before `passing_on` is set, while Spark starts, is kept for the case that it doesn't.
+    """
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self.passing_on = threading.Event()
+        self._source = source
+        self._recent: deque[bytes] = deque(maxlen=20)
+        self._thread = threading.Thread(target=self._run, name="cutwater-java-stderr", daemon=True)
+        self._thread.start()
+
+    def last_lines(self) -> str:
+        self._thread.join(1)
+        return b"".join(self._recent).decode("utf-8", "replace").strip()
+
+    def _run(self) -> None:
+        for line in self._source:
+            if not self.passing_on.is_set():
+                self._recent.append(line)
+            elif not JAVA_NOISE.match(line):
+                sys.stderr.write(line.decode("utf-8", "replace"))
+                sys.stderr.flush()

@@ -1,0 +1,255 @@
+"""How do slots come to life on Spark, and stay alive?
+
+Each slot is one long-lived task of a one-task Spark job, submitted by a thread of its own. When its process dies, Spark
+starts the task again, as often as its settings allow; when the Spark job ends nevertheless, its thread submits it anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from cutwater.deploy import bootstrap
+from cutwater.deploy.shipping import Shipment
+from cutwater.deploy.slot_process import SlotOrder, encode_order
+from cutwater.errors import CutwaterError, OperationsError
+from cutwater.protocol.ids import SlotId
+
+RESUBMIT_SECONDS = 0.05
+RESUBMIT_SECONDS_MAX = 5.0
+GRACE_SECONDS = 1.0
+"""For slots to end by themselves, before Spark is told to cancel them."""
+CANCEL_SECONDS_MAX = 10.0
+
+# A slot is silent towards Spark for as long as it lives, and that is no fault.
+SESSION_SETTINGS = {
+    "spark.sql.execution.pyspark.udf.idleTimeoutSeconds": "0",
+    "spark.sql.execution.pyspark.udf.hideTraceback.enabled": "false",
+}
+
+
+class SparkSlotPool:
+    """A `SlotProvider`. Every method is for any thread; `stop` apart, none blocks.
+
+    The pool learns of its slots from whoever holds the lines to them: `slot_registered`, `slot_lost`. `report` is
+    called on a thread of the pool when a slot could not start, with the reason; the pool keeps trying.
+    """
+
+    def __init__(
+        self,
+        spark: Any,
+        *,
+        job_name: str,
+        order: SlotOrder,
+        shipment: Shipment,
+        report: Callable[[CutwaterError], None] = lambda error: None,
+    ) -> None:
+        self._spark = spark
+        self._job_name = job_name
+        self._order = order
+        self._shipment = shipment
+        self._report = report
+        self._jobs = _jobs_of(spark, f"cutwater {job_name} {order.token[:8]}")
+        self._lock = threading.Lock()
+        self._wanted = 0
+        self._threads: dict[int, threading.Thread] = {}
+        self._registered: set[SlotId] = set()
+        self._registrations: dict[str, int] = {}
+        self._last_failure = ""
+        self._changed = threading.Event()
+
+    def ensure(self, count: int) -> None:
+        with self._lock:
+            self._wanted = count
+            missing = max(0, count - len(self._threads))
+            free = (index for index in range(count + len(self._threads)) if index not in self._threads)
+            started = [(index, self._thread(index)) for index, _ in zip(free, range(missing), strict=False)]
+            self._threads.update(started)
+        for _, thread in started:
+            thread.start()
+
+    def shortage(self) -> str:
+        with self._lock:
+            registered, wanted, failure = len(self._registered), self._wanted, self._last_failure
+        cores = self._jobs.cores()
+        words = [f"{registered} of {wanted} slots"]
+        if cores is not None:
+            words.append(f"Spark has {cores} cores for all its tasks, each slot needs {self._jobs.cores_per_task()}")
+        if failure:
+            words.append(f"the last start failed: {failure}")
+        return "; ".join(words)
+
+    def slot_registered(self, slot: SlotId) -> None:
+        with self._lock:
+            self._registered.add(slot)
+            name = _name_of(slot)
+            self._registrations[name] = self._registrations.get(name, 0) + 1
+            self._last_failure = ""
+
+    def slot_lost(self, slot: SlotId) -> None:
+        with self._lock:
+            self._registered.discard(slot)
+
+    def stop(self) -> None:
+        """Blocks until no task of ours runs: they may end by themselves for a moment, then Spark cancels them."""
+        with self._lock:
+            self._wanted = 0
+            threads = list(self._threads.values())
+            self._changed.set()
+        deadline = time.monotonic() + GRACE_SECONDS
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        if any(thread.is_alive() for thread in threads):
+            with contextlib.suppress(Exception):  # the session may be gone already, and our tasks with it
+                self._jobs.cancel()
+        deadline = time.monotonic() + CANCEL_SECONDS_MAX
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    # On the threads of the slots.
+
+    def _thread(self, index: int) -> threading.Thread:
+        from pyspark import InheritableThread
+
+        thread: threading.Thread = InheritableThread(
+            target=self._keep_alive, args=(index,), session=self._spark, name=f"cutwater-slot-{index}", daemon=True
+        )
+        return thread
+
+    def _keep_alive(self, index: int) -> None:
+        """Runs the slot's Spark job again and again, until the slot is not wanted."""
+        name = f"slot-{index}"
+        order = encode_order(msgspec.structs.replace(self._order, name=name))
+        pause_seconds = RESUBMIT_SECONDS
+        run: Callable[[], str] | None = None
+        starts = 0
+        while not self._leaves(index):
+            starts += 1
+            registrations = self._registrations.get(name, 0)
+            try:
+                if run is None:
+                    run = self._jobs.prepare(bootstrap.slot_task(self._shipment.archive, self._shipment.digest, order))
+                self._jobs.describe(f'cutwater: job "{self._job_name}" {name}, start {starts}')
+                outcome = run()
+            except Exception as error:  # a killed task, a lost executor, a stopped session: all the same here
+                outcome = f"failed: {summary(error)}"
+                if not self._jobs.alive():
+                    self._note(index, outcome, "the Spark session is stopped: start the job on a new one")
+                    return
+            if self._registrations.get(name, 0) > registrations:
+                pause_seconds = RESUBMIT_SECONDS
+            elif not self._leaves(index, forget=False):
+                self._note(index, outcome, "Spark's own logs say more; the job keeps trying")
+                pause_seconds = min(pause_seconds * 2, RESUBMIT_SECONDS_MAX)
+            self._changed.wait(pause_seconds)
+
+    def _leaves(self, index: int, *, forget: bool = True) -> bool:
+        """Whether there are more threads than wanted slots; then this one is no longer counted."""
+        with self._lock:
+            surplus = len(self._threads) > self._wanted
+            if surplus and forget:
+                self._threads.pop(index, None)
+            return surplus
+
+    def _note(self, index: int, outcome: str, hint: str) -> None:
+        reason = outcome.removeprefix("failed: ")
+        with self._lock:
+            self._last_failure = reason
+        self._report(OperationsError(f"slot {index} of job {self._job_name!r} did not start", detail=reason, hint=hint))
+
+
+class _ClassicJobs:
+    """Spark jobs of a session in this process's own driver."""
+
+    def __init__(self, spark: Any, group: str) -> None:
+        self._session = spark.newSession()
+        self._context = spark.sparkContext
+        self._group = group
+        _apply_settings(self._session)
+
+    def prepare(self, function: Callable[..., Any]) -> Callable[[], str]:
+        """Plans once; each call of the result is a Spark job."""
+        frame = _frame(self._session, function)
+        return lambda: str(frame.collect()[0][0])
+
+    def describe(self, text: str) -> None:
+        self._context.setJobGroup(self._group, text, interruptOnCancel=True)
+
+    def cancel(self) -> None:
+        self._context.cancelJobGroup(self._group)
+
+    def alive(self) -> bool:
+        return self._context._jsc is not None and not self._context._jsc.sc().isStopped()
+
+    def cores(self) -> int | None:
+        return int(self._context.defaultParallelism)
+
+    def cores_per_task(self) -> int:
+        return int(self._context.getConf().get("spark.task.cpus", "1"))
+
+
+class _ConnectJobs:
+    """Spark jobs of a Spark Connect session."""
+
+    def __init__(self, spark: Any, group: str) -> None:
+        self._session = spark.newSession()
+        self._tag = group.replace(",", " ")
+        _apply_settings(self._session)
+
+    def prepare(self, function: Callable[..., Any]) -> Callable[[], str]:
+        frame = _frame(self._session, function)
+
+        def run() -> str:
+            self._session.addTag(self._tag)
+            return str(frame.collect()[0][0])
+
+        return run
+
+    def describe(self, text: str) -> None:
+        """Connect shows the tag only."""
+
+    def cancel(self) -> None:
+        self._session.interruptTag(self._tag)
+
+    def alive(self) -> bool:
+        return not self._session.is_stopped
+
+    def cores(self) -> int | None:
+        return None
+
+    def cores_per_task(self) -> int:
+        return 1
+
+
+def _jobs_of(spark: Any, group: str) -> _ClassicJobs | _ConnectJobs:
+    is_connect = type(spark).__module__.startswith("pyspark.sql.connect")
+    return _ConnectJobs(spark, group) if is_connect else _ClassicJobs(spark, group)
+
+
+def _apply_settings(session: Any) -> None:
+    for key, value in SESSION_SETTINGS.items():
+        with contextlib.suppress(Exception):  # a setting that this Spark does not have
+            session.conf.set(key, value)
+
+
+def _frame(session: Any, function: Callable[..., Any]) -> Any:
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(bootstrap)  # type: ignore[no-untyped-call]
+    return session.range(0, 1, 1, 1).mapInArrow(function, bootstrap.OUTCOME_SCHEMA)
+
+
+def _name_of(slot: SlotId) -> str:
+    return slot.partition(".")[0]
+
+
+def summary(error: Exception) -> str:
+    """The line of an error of Spark that says most, without its Java stack."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip() and not line.strip().startswith("at ")]
+    telling = [line for line in lines if "Error" in line or "Exception" in line or "exited" in line or "killed" in line]
+    return (telling or lines or [type(error).__name__])[0][:500]

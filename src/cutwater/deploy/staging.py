@@ -1,0 +1,55 @@
+"""How do the rows of a batch DataFrame get to where slots can read them?
+
+Spark computes the DataFrame on a thread of the driver, each of its tasks writing one file to a staging folder; the
+stream starts with the first finished file. Without a folder of the user's choice the files go to a temporary one,
+which only a cluster on this machine can see.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from cutwater.connectors.staged import StagedFiles, mark_complete, mark_failed, write_partition
+from cutwater.deploy.spark import summary
+
+
+def stage_dataframe(dataframe: Any, folder: str | None = None) -> StagedFiles:
+    """A source over the DataFrame's rows. Spark starts writing at once, in the background."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    if folder is None:
+        folder = tempfile.mkdtemp(prefix="cutwater-staged-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    schema = to_arrow_schema(dataframe.schema, timezone="UTC")
+    thread = threading.Thread(target=_write, args=(dataframe, folder, schema), name="cutwater-staging", daemon=True)
+    thread.start()
+    return StagedFiles(folder, schema)
+
+
+def _write(dataframe: Any, folder: str, schema: pa.Schema) -> None:
+    try:
+        rows = dataframe.mapInArrow(partition_writer(folder, schema), "part int").collect()
+        mark_complete(folder, len(rows))
+    except Exception as error:
+        mark_failed(folder, summary(error))
+
+
+def partition_writer(folder: str, schema: pa.Schema) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """The function for `mapInArrow`: writes one partition and returns its number."""
+
+    def write(batches: Iterator[Any]) -> Iterator[Any]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        write_partition(batches, folder, context.partitionId(), schema=schema)
+        yield pa.RecordBatch.from_pydict({"part": pa.array([context.partitionId()], pa.int32())})
+
+    return write

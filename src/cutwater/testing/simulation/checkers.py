@@ -1,0 +1,279 @@
+"""What must hold after every event, and at the end?
+
+* Checkpoint ids only grow, and no id completes twice.
+* Durable before acknowledged, complete before committed: what a journal entry names exists and verifies, and a sink
+  makes visible only what a completed snapshot holds.
+* A fenced attempt appends nothing to the journal.
+* Consistent cut: in every completed snapshot, state and output are exactly what the records before its source
+  positions make of them.
+* At the end the output is that of a run without failures: not less, not more; and no work is left pending.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Hashable, Iterator
+from typing import Any
+
+import msgspec
+
+from cutwater.operators.connect import BROADCAST_STATE
+from cutwater.operators.sink import COMMITTABLES_STATE, decode_committable
+from cutwater.operators.source import READERS_STATE, SplitPosition
+from cutwater.protocol.modes import CheckpointMode
+from cutwater.protocol.recovery import AttemptClaimed, JournalEntry, SnapshotCompleted
+from cutwater.runtime import messages
+from cutwater.runtime.sources import decode_assigner
+from cutwater.snapshots import reader
+from cutwater.snapshots.format import Manifest
+from cutwater.snapshots.reader import read_parts
+from cutwater.snapshots.store import SnapshotStore, snapshot_folder
+from cutwater.state.values import load_pairs
+from cutwater.testing.simulation.connectors import attempt_of
+from cutwater.testing.simulation.jobs import Case, Read, States
+from cutwater.testing.simulation.storage import SimulatedStorage
+from cutwater.testing.simulation.world import InvariantBroken, World
+
+_position = msgspec.msgpack.Decoder(SplitPosition).decode
+_broadcast_copy = msgspec.msgpack.Decoder(tuple[int, bytes]).decode
+
+
+class Checker:
+    """Watches one run."""
+
+    def __init__(self, world: World, storage: SimulatedStorage, case: Case, job_id: str) -> None:
+        self._world = world
+        self._storage = storage
+        self._case = case
+        self._job_id = job_id
+        self._store = SnapshotStore(storage.files, job_id)
+        self._entries: list[JournalEntry] = []
+        self._triggered = 0
+        self._completed: set[int] = set()
+        #: By sink, the parts that some completed snapshot holds.
+        self._covered: dict[str, set[str]] = {uid: set() for uid in case.sinks}
+        storage.created = self._file_created
+
+    @property
+    def attempts(self) -> int:
+        return sum(isinstance(entry, AttemptClaimed) for entry in self._entries)
+
+    # After every event.
+
+    def coordinator_says(self, who: str, message: messages.FromCoordinator) -> None:
+        match message:
+            case messages.TriggerCheckpoint(attempt=attempt, checkpoint=checkpoint):
+                self._triggered = max(self._triggered, checkpoint)
+                if checkpoint in self._completed:
+                    raise InvariantBroken("checkpoint ids only grow", f"{who} triggers {checkpoint} of {attempt} again")
+            case messages.CheckpointCompleted(checkpoint=checkpoint):
+                if checkpoint not in self._completed:
+                    raise InvariantBroken("complete means published", f"checkpoint {checkpoint} is not in the journal")
+            case _:
+                pass
+
+    def slot_says(self, who: str, message: messages.FromSlot) -> None:
+        if isinstance(message, messages.SnapshotWritten) and (file := message.snapshot.file) is not None:
+            folder = snapshot_folder(self._job_id, message.checkpoint)
+            if f"{folder}/{file.path}" not in self._storage.ever_whole:
+                raise InvariantBroken("durable before acknowledged", f"{who} acknowledges {folder}/{file.path}")
+
+    def commits(self, sink: str, part: str) -> None:
+        if self._case.mode is not CheckpointMode.NONE and part not in self._covered[sink]:
+            raise InvariantBroken("no commit without a completed checkpoint", f"{sink} commits {part}")
+
+    def finds_nothing_to_commit(self, sink: str, part: str) -> None:
+        if self._case.mode is not CheckpointMode.NONE:
+            raise InvariantBroken("prepared output lasts until it is committed", f"{sink} misses {part}")
+
+    def fenced(self, who: str) -> None:
+        claims = [entry.attempt for entry in self._entries if isinstance(entry, AttemptClaimed)]
+        self._world.note("%s is fenced, the newest claim is %s", who, max(claims, default=0))
+
+    def _file_created(self, path: str) -> None:
+        if path.startswith(f"{self._job_id}/journal/"):
+            before, self._entries = self._entries, self._store.journal()
+            for entry in self._entries[len(before) :]:
+                self._world.note("journal: %s", entry)
+                if isinstance(entry, SnapshotCompleted):
+                    self._completed_in_journal(entry)
+
+    def _completed_in_journal(self, entry: SnapshotCompleted) -> None:
+        newest = max((other.attempt for other in self._entries if isinstance(other, AttemptClaimed)), default=0)
+        if entry.attempt != newest:
+            raise InvariantBroken("a fenced attempt publishes nothing", f"{entry}, but {newest} has claimed the job")
+        if entry.checkpoint in self._completed:
+            raise InvariantBroken("no id completes twice", str(entry))
+        is_newest = entry.checkpoint > max(self._completed, default=0)
+        self._completed.add(entry.checkpoint)
+        manifest = reader.load_manifest(self._storage.files, entry.path, entry.attempt)
+        problem = reader.verify(self._storage.files, entry.path, manifest)
+        if problem is not None:
+            raise InvariantBroken("a completed snapshot is whole", problem)
+        for task in manifest.tasks:
+            if task.file is not None and f"-a{entry.attempt}." not in task.file.path:
+                raise InvariantBroken("nothing of an older attempt is accepted", task.file.path)
+        for sink in self._case.sinks:
+            self._covered[sink].update(
+                decode_committable(item)[1].decode() for item in _items(self, entry, manifest, sink, COMMITTABLES_STATE)
+            )
+        # One that was given up may be published behind a newer one; nobody will restore it.
+        if is_newest:
+            self._check_cut(entry, manifest)
+
+    # The consistent cut.
+
+    def _check_cut(self, entry: SnapshotCompleted, manifest: Manifest) -> None:
+        read = self._read_before(entry, manifest)
+        expected_state = {name: values for name, values in self._case.state(read).items() if values}
+        found_state = self._keyed_state(entry, manifest)
+        expected_output = self._case.output(read)
+        found_output = Counter(
+            record for sink in self._case.sinks for part in sorted(self._covered[sink]) for record in self._part(sink, part)
+        )
+        if self._case.mode is CheckpointMode.AT_LEAST_ONCE:
+            self._check_no_less(entry, expected_state, found_state)
+            return
+        if found_state != expected_state:
+            raise InvariantBroken("consistent cut: state", f"{entry}\n{_difference(expected_state, found_state)}")
+        if found_output != expected_output:
+            raise InvariantBroken("consistent cut: output", f"{entry}\n{_surplus(expected_output, found_output)}")
+        if self._case.broadcast is not None:
+            operator, source = self._case.broadcast
+            expected = dict(Counter(read[source]))
+            for item in _items(self, entry, manifest, operator, BROADCAST_STATE):
+                subtask, state = _broadcast_copy(item)
+                if (found := pickle.loads(state)) != expected:
+                    raise InvariantBroken("consistent cut: broadcast", f"task {subtask} has {found}, expected {expected}")
+
+    def _check_no_less(self, entry: SnapshotCompleted, expected: States, found: States) -> None:
+        for name, values in expected.items():
+            for key, value in values.items():
+                if found.get(name, {}).get(key, 0) < value:
+                    raise InvariantBroken("at least once: state", f"{entry}: {name} {key} below {value}")
+
+    def _read_before(self, entry: SnapshotCompleted, manifest: Manifest) -> Read:
+        """The records that lie before the source positions of a snapshot."""
+        read: dict[str, list[Any]] = {}
+        for uid, source in self._case.sources.items():
+            positions: dict[str, int] = {}
+            for item in _items(self, entry, manifest, uid, READERS_STATE):
+                position = _position(item)
+                if position.id in positions:
+                    raise InvariantBroken("a split has one reader", f"{entry}: {uid} {position.id}")
+                positions[position.id] = position.position or 0
+            assigner = decode_assigner(manifest.sources[uid])
+            unassigned = {split.id for split in assigner.unassigned}
+            read[uid] = []
+            for split, records in source.splits.items():
+                if split in positions and split in unassigned:
+                    raise InvariantBroken("a split has one reader", f"{entry}: {uid} {split} is also unassigned")
+                finished = split in assigner.known and split not in unassigned
+                read[uid] += records[: positions.get(split, len(records) if finished else 0)]
+        return read
+
+    def _keyed_state(self, entry: SnapshotCompleted, manifest: Manifest) -> States:
+        states: States = {}
+        for task in manifest.tasks:
+            data = read_parts(self._storage.files, entry.path, task)
+            for part in task.parts:
+                if part.kind == "keyed":
+                    values = states.setdefault((part.operator, part.name), {})
+                    for chunk in part.chunks:
+                        pairs = load_pairs(
+                            data[chunk.offset : chunk.offset + chunk.length], state=part.name, group=chunk.group
+                        )
+                        for key, value in pairs:
+                            if key in values:
+                                raise InvariantBroken("a key has one owner", f"{entry}: {part.operator} {key}")
+                            values[key] = sorted(value) if isinstance(value, list) else value
+        return {name: values for name, values in states.items() if values}
+
+    def _part(self, sink: str, part: str) -> list[Any]:
+        for folder in ("committed", "pending"):
+            path = f"out/{sink}/{folder}/{part}"
+            if self._storage.files.exists(path):
+                records: list[Any] = pickle.loads(self._storage.files.read(path))
+                return records
+        raise InvariantBroken("prepared output lasts until it is committed", f"{sink} misses {part}")
+
+    # At the end.
+
+    def finish(self, *, undisturbed: bool) -> None:
+        everything = {uid: [r for records in source.splits.values() for r in records] for uid, source in self._sources()}
+        expected = self._case.output(everything)
+        found: Counter[Hashable] = Counter()
+        for sink in self._case.sinks:
+            for path in self._storage.files.list(f"out/{sink}/committed"):
+                found.update(pickle.loads(self._storage.files.read(path)))
+        match self._case.mode:
+            case CheckpointMode.EXACTLY_ONCE:
+                if found != expected:
+                    raise InvariantBroken("exactly once: output", _surplus(expected, found))
+                self._check_order()
+            case CheckpointMode.AT_LEAST_ONCE:
+                wanted, had = _by_key(expected), _by_key(found)
+                if wanted - had:
+                    raise InvariantBroken("at least once: output", f"missing {wanted - had}")
+                if undisturbed and found != expected:
+                    raise InvariantBroken("nothing failed, but the output differs", _surplus(expected, found))
+            case CheckpointMode.NONE:
+                if found - expected:
+                    raise InvariantBroken("at most once: output", f"too many: {found - expected}")
+                if undisturbed and found != expected:
+                    raise InvariantBroken("nothing failed, but the output differs", _surplus(expected, found))
+        self._check_nothing_pending()
+
+    def _sources(self) -> Iterator[tuple[str, Any]]:
+        return iter(self._case.sources.items())
+
+    def _check_order(self) -> None:
+        if not self._case.ordered:
+            return
+        latest: Counter[Hashable] = Counter()
+        for sink in self._case.sinks:
+            for path in self._storage.files.list(f"out/{sink}/committed"):
+                for key, number in pickle.loads(self._storage.files.read(path)):
+                    if number != latest[key] + 1:
+                        raise InvariantBroken("order per key", f"{key}: {number} after {latest[key]} in {path}")
+                    latest[key] = number
+
+    def _check_nothing_pending(self) -> None:
+        """A zombie of an older attempt may leave something; the newest attempt may not."""
+        newest = max((entry.attempt for entry in self._entries if isinstance(entry, AttemptClaimed)), default=0)
+        for sink in self._case.sinks:
+            for path in self._storage.files.list(f"out/{sink}/pending"):
+                if attempt_of(path) >= newest:
+                    raise InvariantBroken("no work is left pending", path)
+
+
+def _items(checker: Checker, entry: SnapshotCompleted, manifest: Manifest, operator: str, name: str) -> Iterator[bytes]:
+    for task in manifest.tasks:
+        for part in task.parts:
+            if part.operator == operator and part.name == name and part.kind != "keyed":
+                data = read_parts(checker._storage.files, entry.path, task)
+                for chunk in part.chunks:
+                    yield data[chunk.offset : chunk.offset + chunk.length]
+
+
+def _by_key(output: Counter[Any]) -> Counter[Any]:
+    counts: Counter[Any] = Counter()
+    for (key, _), count in output.items():
+        counts[key] += count
+    return counts
+
+
+def _surplus(expected: Counter[Any], found: Counter[Any]) -> str:
+    missing, extra = expected - found, found - expected
+    return f"missing {sorted(missing.items(), key=str)[:8]}, too many {sorted(extra.items(), key=str)[:8]}"
+
+
+def _difference(expected: States, found: States) -> str:
+    lines = []
+    for name in sorted(expected.keys() | found.keys()):
+        left, right = expected.get(name, {}), found.get(name, {})
+        wrong = {key: (left.get(key), right.get(key)) for key in left.keys() | right.keys() if left.get(key) != right.get(key)}
+        if wrong:
+            lines.append(f"{name}: (expected, found) {sorted(wrong.items(), key=str)[:8]}")
+    return "\n".join(lines)

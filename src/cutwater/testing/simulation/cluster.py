@@ -1,0 +1,243 @@
+"""Who lives: coordinators, their slots, and whoever starts them again?
+
+One coordinator is the official one. When it is lost a new one starts over the same storage, while the old one may go on
+for a while without knowing. Slots belong to the coordinator that had them started and end when they lose it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cutwater.errors import AttemptFencedError, CutwaterError
+from cutwater.graph.plan import JobPlan
+from cutwater.protocol.ids import SlotId
+from cutwater.protocol.lifecycle import JobState
+from cutwater.runtime import messages
+from cutwater.runtime.coordinator import Coordinator, CoordinatorServices
+from cutwater.runtime.recovering import History
+from cutwater.runtime.slot import Slot
+from cutwater.snapshots.store import SnapshotStore
+from cutwater.status import JobStatus
+from cutwater.testing.simulation.background import SimulatedBackground
+from cutwater.testing.simulation.network import Line, SimulatedTransport
+from cutwater.testing.simulation.world import InvariantBroken, Process
+
+if TYPE_CHECKING:
+    from cutwater.testing.simulation.run import Run
+
+
+class SlotNode:
+    """A slot's process and its line to the coordinator."""
+
+    def __init__(self, run: Run, name: str, owner: CoordinatorNode) -> None:
+        self.run = run
+        self.id = SlotId(name)
+        self.owner = owner
+        world = run.world
+        self.process = Process(world, name)
+        transport = SimulatedTransport(run.network, self.process)
+        self.line = Line(world, name, to_slot=self._hear, to_coordinator=partial(owner.hear, self.id))
+        self.slot = Slot(
+            self.id,
+            clock=world,
+            link=self,
+            transport=transport,
+            background=SimulatedBackground(world, self.process, serial=False),
+            storage=lambda url: run.storage,
+        )
+        self.process.actor = self.slot
+        self.process.after_step = self._end_if_told
+        self.process.on_end.append(self._on_end)
+        self.send(messages.SlotRegistered(self.id, transport.address, "simulated", 0))
+
+    def send(self, message: messages.FromSlot) -> None:
+        """The SlotLink seam."""
+        self.run.checker.slot_says(self.id, message)
+        self.line.send_up(message)
+
+    def partition(self) -> None:
+        """The line breaks: the coordinator hears of it, and the slot goes on until it does."""
+        world = self.run.world
+        self.line.cut()
+        self.owner.will_miss(self)
+        delay = world.delay(world.conditions.zombie_seconds)
+        world.after(delay, lambda: self.process.end("lost its coordinator"))
+
+    def _hear(self, message: messages.FromCoordinator) -> None:
+        if self.process.alive:
+            self.slot.deliver(message)
+            self.process.wake()
+
+    def _end_if_told(self) -> None:
+        if self.slot.ended:
+            self.process.end("was told to end")
+
+    def _on_end(self) -> None:
+        self.run.network.drop(self.process)
+        self.line.cut()
+        self.owner.will_miss(self)
+
+
+class CoordinatorNode:
+    """A driver's process: the coordinator, its lines and its provider of slots."""
+
+    def __init__(self, run: Run, name: str, plan: JobPlan, pickled_plan: bytes, history: History) -> None:
+        self.run = run
+        self.official = True
+        self.can_start_slots = True
+        self.slots: dict[SlotId, SlotNode] = {}
+        self._wanted = 0
+        self._starting = 0
+        self._started = 0
+        self._missed: set[SlotId] = set()
+        world = run.world
+        self.process = Process(world, name)
+        services = CoordinatorServices(
+            clock=world,
+            lines=self,
+            provider=self,
+            background=SimulatedBackground(world, self.process, serial=True),
+            store=SnapshotStore(run.storage, plan.job_id),
+            new_token=lambda: f"{world.random.getrandbits(64):016x}",
+            random=world.random.random,
+            listener=self._listen,
+        )
+        self.coordinator = Coordinator(plan, pickled_plan, services, history)
+        self.status: JobStatus = self.coordinator.status
+        self.process.actor = self.coordinator
+        self.process.after_step = self._end_if_over
+        self.process.on_end.append(self._on_end)
+        self.coordinator.start()
+        self.process.wake()
+
+    # The SlotLines seam.
+
+    def send(self, slot: SlotId, message: messages.FromCoordinator) -> None:
+        node = self.slots.get(slot)
+        if node is not None:
+            self.run.checker.coordinator_says(self.process.name, message)
+            node.line.send_down(message)
+
+    def hang_up(self, slot: SlotId) -> None:
+        node = self.slots.get(slot)
+        if node is not None:
+            node.partition()
+
+    # The SlotProvider seam.
+
+    def ensure(self, count: int) -> None:
+        self._wanted = count
+        self._start_missing()
+
+    def shortage(self) -> str:
+        return f"{len(self.slots)} of {self._wanted} slots"
+
+    def _start_missing(self) -> None:
+        if not self.can_start_slots:
+            return
+        world = self.run.world
+        while len(self.slots) + self._starting < self._wanted:
+            self._starting += 1
+            world.after(world.delay(world.conditions.slot_start_seconds), self._start_slot)
+
+    def _start_slot(self) -> None:
+        self._starting -= 1
+        if self.process.alive and len(self.slots) < self._wanted:
+            self._started += 1
+            node = SlotNode(self.run, f"{self.process.name}.s{self._started}", self)
+            self.slots[node.id] = node
+
+    # What befalls it.
+
+    def hear(self, slot: SlotId, message: messages.FromSlot) -> None:
+        if self.process.alive:
+            self.coordinator.deliver(slot, message)
+            self.process.wake()
+
+    def will_miss(self, node: SlotNode) -> None:
+        """The slot's line broke: this is noticed after what it has said, once."""
+        if node.id in self._missed:
+            return
+        self._missed.add(node.id)
+        world = self.run.world
+        delay = world.delay(world.conditions.notice_seconds)
+        world.at(node.line.up.after_the_rest(delay), partial(self._miss, node))
+
+    def _miss(self, node: SlotNode) -> None:
+        del self.slots[node.id]
+        if self.process.alive:
+            self.coordinator.slot_lost(node.id, "the line broke")
+            self.process.wake()
+            self._start_missing()
+
+    def partition(self) -> None:
+        """Cut off from its slots, but not from the storage."""
+        self.official = False
+        world = self.run.world
+        world.note("%s is cut off", self.process.name)
+        self.can_start_slots = world.random.random() < 0.5
+        for node in list(self.slots.values()):
+            node.partition()
+        delay = world.delay(world.conditions.zombie_seconds * 3)
+        world.after(delay, lambda: self.process.end("a zombie no more"))
+
+    def _listen(self, status: JobStatus) -> None:
+        self.status = status
+
+    def _end_if_over(self) -> None:
+        if self.coordinator.ended:
+            self.process.end(f"job {self.coordinator.status.state}")
+
+    def _on_end(self) -> None:
+        for node in list(self.slots.values()):
+            node.partition()
+        self.run.cluster.coordinator_ended(self)
+
+
+class Cluster:
+    """Keeps one official coordinator alive until the job is finished."""
+
+    def __init__(self, run: Run, plan: JobPlan, pickle_plan: Callable[[], bytes]) -> None:
+        self.run = run
+        self._plan = plan
+        self._pickled_plan = pickle_plan()
+        self.nodes: list[CoordinatorNode] = []
+        self.finished = False
+        self.failure: CutwaterError | None = None
+
+    @property
+    def official(self) -> CoordinatorNode | None:
+        newest = self.nodes[-1] if self.nodes else None
+        return newest if newest is not None and newest.official and newest.process.alive else None
+
+    @property
+    def slots(self) -> list[SlotNode]:
+        """All living ones, of all coordinators."""
+        return [slot for node in self.nodes for slot in node.slots.values() if slot.process.alive]
+
+    def start_coordinator(self) -> None:
+        history = History(restore_latest=bool(self.nodes))
+        name = f"c{len(self.nodes) + 1}"
+        self.nodes.append(CoordinatorNode(self.run, name, self._plan, self._pickled_plan, history))
+
+    def replace(self, node: CoordinatorNode) -> None:
+        """Somebody notices that the official coordinator is lost, and starts another one."""
+        world = self.run.world
+        node.official = False
+        world.after(world.delay(world.conditions.slot_start_seconds), self.start_coordinator)
+
+    def coordinator_ended(self, node: CoordinatorNode) -> None:
+        if not node.official or self.finished:
+            return
+        state = node.coordinator.status.state
+        if state is JobState.FINISHED:
+            self.finished = True
+            return
+        failure = node.coordinator.status.failure
+        if state is JobState.FAILED and not isinstance(failure, AttemptFencedError):
+            raise InvariantBroken("the job failed", str(failure))
+        if state is JobState.FAILED:
+            self.run.checker.fenced(node.process.name)
+        self.replace(node)

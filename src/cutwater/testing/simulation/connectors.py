@@ -1,0 +1,153 @@
+"""Sources and sinks of simulated jobs, on the real contracts.
+
+The sink keeps its files in the simulated storage:
+
+    out/{uid}/pending/{attempt}-{subtask}-{part}      written, perhaps prepared
+    out/{uid}/committed/{attempt}-{subtask}-{part}    visible
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+from cutwater.batches import Batch, ObjectBatch, rows_of
+from cutwater.connectors.contract import Delivery, Discovery, Sink, SinkWriter, Source, SplitReader, WriterContext
+from cutwater.errors import StorageError
+from cutwater.protocol.ids import AttemptNumber, CheckpointId
+from cutwater.protocol.splits import Split
+from cutwater.testing.simulation import registry
+
+#: Records that a writer holds before it writes them to a file.
+RECORDS_PER_PART = 6
+
+
+class SimulatedSource(Source):
+    """Lists of records by split; a split may be found only after some time."""
+
+    def __init__(self, label: str, splits: dict[str, list[Any]], *, eager: bool = False, late_seconds: float = 0) -> None:
+        self.splits = splits
+        self.eager = eager
+        self.discovery_interval_seconds = 0.01
+        self._label = label
+        self._late_seconds = late_seconds
+
+    @property
+    def name(self) -> str:
+        return self._label
+
+    def discover(self, parallelism: int) -> Discovery:
+        registry.current().touch("discovery")
+        names = sorted(self.splits)
+        complete = registry.current().world.now >= self._late_seconds
+        found = names if complete else names[: len(names) // 2]
+        return Discovery(tuple(Split(name, b"") for name in found), complete)
+
+    def reader(self, split: Split, position: Any) -> SplitReader:
+        return SimulatedReader(self.splits[split.id], 0 if position is None else position)
+
+
+class SimulatedReader(SplitReader):
+    """Has nothing now and then, as the conditions say."""
+
+    def __init__(self, records: list[Any], index: int) -> None:
+        self._records = records
+        self._index = index
+        self._wake_at: float | None = None
+
+    def read(self, limit: int, now_seconds: float) -> Batch | None:
+        world = registry.current().world
+        if self._wake_at is None and world.random.random() < world.conditions.hiccups:
+            self._wake_at = now_seconds + world.delay(0.002)
+        if self._wake_at is not None:
+            if now_seconds < self._wake_at:
+                return None
+            self._wake_at = None
+        records = self._records[self._index : self._index + limit]
+        self._index += len(records)
+        return ObjectBatch(records) if records else None
+
+    @property
+    def position(self) -> int:
+        return self._index
+
+    @property
+    def finished(self) -> bool:
+        return self._index >= len(self._records)
+
+    def wake_at(self) -> float | None:
+        return self._wake_at
+
+
+class SimulatedSink(Sink):
+    """Files that are renamed when they are committed."""
+
+    delivery = Delivery.TRANSACTIONAL
+
+    def __init__(self, uid: str) -> None:
+        self.uid = uid
+
+    @property
+    def name(self) -> str:
+        return f"sink({self.uid})"
+
+    def writer(self, context: WriterContext) -> SinkWriter:
+        return SimulatedWriter(self, context)
+
+    def commit(self, committables: Sequence[bytes]) -> None:
+        run = registry.current()
+        for committable in committables:
+            name = committable.decode()
+            pending, committed = f"out/{self.uid}/pending/{name}", f"out/{self.uid}/committed/{name}"
+            if run.storage.exists(pending):
+                run.checker.commits(self.uid, name)
+                run.storage.create_if_absent(committed, run.storage.read(pending))
+                run.storage.delete(pending)
+            elif not run.storage.exists(committed):
+                run.checker.finds_nothing_to_commit(self.uid, name)
+                raise StorageError(f"{name} was rolled back")
+
+    def recover(
+        self, *, job_id: str, uid: str, committables: Sequence[bytes], attempt: AttemptNumber | None = None
+    ) -> None:
+        run = registry.current()
+        self.commit(committables)
+        for path in run.storage.list(f"out/{self.uid}/pending"):
+            if attempt is None or attempt_of(path) < attempt:
+                run.storage.delete(path)
+
+
+class SimulatedWriter(SinkWriter):
+    """Writes part files as it goes; a part belongs to the checkpoint that comes next."""
+
+    def __init__(self, sink: SimulatedSink, context: WriterContext) -> None:
+        super().__init__(sink)
+        self._uid = sink.uid
+        self._prefix = f"{context.attempt:04d}-{context.subtask}"
+        self._part = 0
+        self._records: list[Any] = []
+        self._written: list[bytes] = []
+
+    def write(self, batch: Batch) -> None:
+        self._records += rows_of(batch)
+        if len(self._records) >= RECORDS_PER_PART:
+            self._write_part()
+
+    def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
+        if self._records:
+            self._write_part()
+        prepared, self._written = self._written, []
+        return prepared
+
+    def _write_part(self) -> None:
+        name = f"{self._prefix}-{self._part:04d}"
+        registry.current().storage.write(f"out/{self._uid}/pending/{name}", pickle.dumps(self._records))
+        self._part += 1
+        self._records = []
+        self._written.append(name.encode())
+
+
+def attempt_of(path: str) -> int:
+    """Which attempt wrote this file of a sink."""
+    return int(path.rpartition("/")[2].partition("-")[0])

@@ -1,0 +1,53 @@
+"""What happens when a fault strikes?"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, assert_never
+
+from cutwater.testing.simulation.conditions import Fault
+
+if TYPE_CHECKING:
+    from cutwater.testing.simulation.run import Run
+
+
+def schedule_faults(run: Run) -> None:
+    """Every fault that the conditions hold."""
+    for moment, fault in run.world.conditions.faults:
+        run.world.at(moment, partial(_strike, run, fault))
+
+
+def _strike(run: Run, fault: Fault) -> None:
+    world, cluster = run.world, run.cluster
+    random = world.random
+    slots = cluster.slots
+    official = cluster.official
+    match fault:
+        case Fault.KILL_SLOT:
+            if slots:
+                random.choice(slots).process.end("killed")
+        case Fault.PARTITION_SLOT:
+            if slots:
+                random.choice(slots).partition()
+        case Fault.KILL_COORDINATOR:
+            if official is not None:
+                official.process.end("killed")
+        case Fault.PARTITION_COORDINATOR:
+            if official is not None:
+                official.partition()
+                cluster.replace(official)
+        case Fault.POISON:
+            world.note("the next user function fails")
+            run.poisoned = True
+        case Fault.BREAK_CHANNEL:
+            channels = run.network.channels()
+            if channels:
+                random.choice(channels).close()
+        case Fault.STALL:
+            processes = [slot.process for slot in slots] + ([official.process] if official is not None else [])
+            if processes:
+                stalled = random.choice(processes)
+                stalled.stalled_until = world.now + world.delay(0.1)
+                world.note("%s stalls until %.6f", stalled.name, stalled.stalled_until)
+        case _:
+            assert_never(fault)

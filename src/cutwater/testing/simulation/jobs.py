@@ -1,0 +1,377 @@
+"""Which jobs are simulated, and what is the right answer of each?
+
+Small inputs and batches of a few records, so that a run is short and its interleavings are many. Each job comes with
+its model: what state and output must be, as functions of the records that were read. The models are order-free where
+the dataflow is: running counts put out the same (key, n) whatever the order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
+from random import Random
+from typing import Any
+
+from cutwater.graph.keys import KeySelector
+from cutwater.graph.model import LogicalEdge, LogicalGraph, LogicalNode, NodeKind, Partitioning
+from cutwater.operators.connect import BroadcastConnectOperator
+from cutwater.operators.keyed import RunningCount
+from cutwater.operators.process import KeyedProcessOperator
+from cutwater.operators.rows import FlatMapOperator, MapOperator
+from cutwater.operators.sink import WriterOperator
+from cutwater.operators.source import ReaderOperator
+from cutwater.operators.union import PassOperator
+from cutwater.protocol.modes import CheckpointMode
+from cutwater.testing.simulation import registry
+from cutwater.testing.simulation.connectors import SimulatedSink, SimulatedSource
+
+Read = Mapping[str, list[Any]]
+"""By source uid: the records that were read, in no particular order."""
+States = dict[tuple[str, str], dict[Any, Any]]
+"""By operator uid and state name: the values by key."""
+
+MAX_PARALLELISM = 16
+WORDS = ("ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen", "ibis")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A job of one seed."""
+
+    graph: LogicalGraph
+    sources: dict[str, SimulatedSource]
+    sinks: tuple[str, ...]
+    output: Callable[[Read], Counter[Hashable]]
+    state: Callable[[Read], States]
+    mode: CheckpointMode = CheckpointMode.EXACTLY_ONCE
+    #: Outputs are (key, n), and every key's n must come in order.
+    ordered: bool = False
+    #: The operator whose broadcast state must be what its second stream brought, by what that source is.
+    broadcast: tuple[str, str] | None = None
+
+
+# What the functions of the jobs do.
+
+
+def split_words(line: str) -> list[str]:
+    registry.current().touch("split_words")
+    return line.split()
+
+
+def itself(record: Any) -> Any:
+    return record
+
+
+def first(record: Any) -> Any:
+    return record[0]
+
+
+def passed_on(record: Any) -> Any:
+    registry.current().touch("passed_on")
+    return record
+
+
+def second_modulo(divisor: int, record: Any) -> int:
+    return int(record[1]) % divisor
+
+
+class Collect:
+    """Counts and keeps the numbers of each key."""
+
+    def open(self, context: Any) -> None:
+        self._seen = context.value_state("seen", 0)
+        self._numbers = context.list_state("numbers")
+
+    def process(self, record: Any, context: Any) -> Any:
+        registry.current().touch("collect")
+        self._seen.update(self._seen.value() + 1)
+        self._numbers.add(record[1])
+        yield record[0], self._seen.value()
+
+
+class Repeat:
+    """Puts every record out again, and counts it."""
+
+    def open(self, context: Any) -> None:
+        self._seen = context.value_state("seen", 0)
+
+    def process(self, record: Any, context: Any) -> Any:
+        registry.current().touch("repeat")
+        self._seen.update(self._seen.value() + 1)
+        yield record
+
+
+class Obey:
+    """Counts the records of each key; learns rules, and tells of each once per task."""
+
+    def open(self, context: Any) -> None:
+        self._seen = context.value_state("seen", 0)
+
+    def process(self, record: Any, context: Any) -> Any:
+        registry.current().touch("obey")
+        self._seen.update(self._seen.value() + 1)
+        yield record[0], self._seen.value()
+
+    def process_broadcast(self, record: Any, context: Any) -> Any:
+        context.broadcast_state[record] = context.broadcast_state.get(record, 0) + 1
+        yield "rule", record, context.subtask
+
+
+# How a graph is written down.
+
+
+@dataclass(slots=True)
+class _Builder:
+    random: Random
+    mode: CheckpointMode = CheckpointMode.EXACTLY_ONCE
+    graph: LogicalGraph = field(default_factory=LogicalGraph)
+    sources: dict[str, SimulatedSource] = field(default_factory=dict)
+    sinks: list[str] = field(default_factory=list)
+
+    def source(self, uid: str, splits: dict[str, list[Any]], parallelism: int, *, eager: bool = False) -> str:
+        late = self.random.choice((0.0, 0.0, 0.03))
+        source = self.sources[uid] = SimulatedSource(uid, splits, eager=eager, late_seconds=late)
+        limit = self.random.choice((1, 2, 4))
+        build = partial(ReaderOperator, source, self.mode is CheckpointMode.NONE, limit)
+        self._add(uid, NodeKind.SOURCE, parallelism, build, source)
+        return uid
+
+    def operator(self, uid: str, parallelism: int, build: Callable[[], Any]) -> str:
+        self._add(uid, NodeKind.OPERATOR, parallelism, build, None)
+        return uid
+
+    def sink(self, uid: str, parallelism: int) -> str:
+        sink = SimulatedSink(uid)
+        self.sinks.append(uid)
+        self._add(uid, NodeKind.SINK, parallelism, partial(WriterOperator, sink, self.mode, 0.02), sink)
+        return uid
+
+    def edge(
+        self,
+        sender: str,
+        receiver: str,
+        partitioning: Partitioning = Partitioning.FORWARD,
+        *,
+        key: Callable[[Any], Any] | None = None,
+        port: int = 0,
+    ) -> None:
+        selector = None if key is None else KeySelector(key)
+        self.graph.edges.append(LogicalEdge(sender, receiver, partitioning, port, selector))
+
+    def case(
+        self, output: Callable[[Read], Counter[Hashable]], state: Callable[[Read], States], **more: Any
+    ) -> Case:
+        return Case(self.graph, self.sources, tuple(self.sinks), output, state, self.mode, **more)
+
+    def _add(self, uid: str, kind: NodeKind, parallelism: int, build: Callable[[], Any], connector: Any) -> None:
+        self.graph.nodes[uid] = LogicalNode(
+            uid, uid, kind, parallelism, build, connector, max_parallelism=MAX_PARALLELISM, uid_is_explicit=True
+        )
+
+
+def _lines(random: Random, splits: int, lines: int) -> dict[str, list[Any]]:
+    return {
+        f"file{split}": [" ".join(random.choices(WORDS, k=random.randint(1, 3))) for _ in range(random.randint(0, lines))]
+        for split in range(splits)
+    }
+
+
+def _pairs(random: Random, splits: int, records: int) -> dict[str, list[Any]]:
+    numbers = iter(range(10**6))
+    return {
+        f"part{split}": [(random.choice(WORDS), next(numbers)) for _ in range(random.randint(0, records))]
+        for split in range(splits)
+    }
+
+
+def _running_counts(keys: Counter[Any]) -> Counter[Hashable]:
+    return Counter((key, n) for key, count in keys.items() for n in range(1, count + 1))
+
+
+def _words(read: Read) -> Counter[Any]:
+    return Counter(word for lines in read.values() for line in lines for word in line.split())
+
+
+# The jobs.
+
+
+def word_count(random: Random, *, mode: CheckpointMode = CheckpointMode.EXACTLY_ONCE) -> Case:
+    """Lazy splits → words → count → sink."""
+    parallelism = random.choice((1, 2, 2, 3))
+    build = _Builder(random, mode)
+    build.source("files", _lines(random, random.randint(2, 5), 14), parallelism)
+    build.operator("words", parallelism, partial(FlatMapOperator, split_words))
+    build.operator("count", parallelism, partial(RunningCount, KeySelector(itself)))
+    build.sink("out", parallelism)
+    build.edge("files", "words")
+    build.edge("words", "count", Partitioning.HASH, key=itself)
+    build.edge("count", "out")
+    return build.case(
+        lambda read: _running_counts(_words(read)),
+        lambda read: {("count", "count"): dict(_words(read))},
+        ordered=True,
+    )
+
+
+def at_least_once(random: Random) -> Case:
+    """The same, counted barriers."""
+    return word_count(random, mode=CheckpointMode.AT_LEAST_ONCE)
+
+
+def few_splits(random: Random) -> Case:
+    """More source tasks than splits: some end at once, and their channels with them."""
+    build = _Builder(random)
+    build.source("files", _lines(random, random.randint(1, 2), 30), 4)
+    build.operator("words", 4, partial(FlatMapOperator, split_words))
+    build.operator("count", 2, partial(RunningCount, KeySelector(itself)))
+    build.sink("out", 2)
+    build.edge("files", "words")
+    build.edge("words", "count", Partitioning.HASH, key=itself)
+    build.edge("count", "out")
+    return build.case(
+        lambda read: _running_counts(_words(read)),
+        lambda read: {("count", "count"): dict(_words(read))},
+        ordered=True,
+    )
+
+
+def empty_source(random: Random) -> Case:
+    """Nothing to read: nothing comes out, and the job ends."""
+    build = _Builder(random)
+    splits: dict[str, list[Any]] = random.choice(({}, {"empty": []}))
+    build.source("files", splits, 2)
+    build.operator("count", 2, partial(RunningCount, KeySelector(itself)))
+    build.sink("out", 2)
+    build.edge("files", "count", Partitioning.HASH, key=itself)
+    build.edge("count", "out")
+    return build.case(lambda read: Counter(), lambda read: {})
+
+
+def union(random: Random) -> Case:
+    """Two sources of different length meet: for a while one of two channels has ended."""
+    parallelism = random.choice((1, 2))
+    build = _Builder(random)
+    build.source("short", _lines(random, 2, 3), parallelism)
+    build.source("long", _lines(random, 3, 20), parallelism)
+    build.operator("both", parallelism, PassOperator)
+    build.operator("words", parallelism, partial(FlatMapOperator, split_words))
+    build.operator("count", 2, partial(RunningCount, KeySelector(itself)))
+    build.sink("out", 2)
+    build.edge("short", "both")
+    build.edge("long", "both", port=1)
+    build.edge("both", "words")
+    build.edge("words", "count", Partitioning.HASH, key=itself)
+    build.edge("count", "out")
+    return build.case(
+        lambda read: _running_counts(_words(read)),
+        lambda read: {("count", "count"): dict(_words(read))},
+        ordered=True,
+    )
+
+
+def broadcast(random: Random) -> Case:
+    """Records by key, and rules that every task learns."""
+    parallelism = random.choice((2, 3))
+    build = _Builder(random)
+    build.source("records", _pairs(random, 4, 12), parallelism, eager=random.random() < 0.5)
+    build.source("rules", {"rules": [f"rule{n}" for n in range(random.randint(0, 12))]}, 1)
+    build.operator("obey", parallelism, partial(BroadcastConnectOperator, Obey(), KeySelector(first)))
+    build.sink("out", parallelism)
+    build.edge("records", "obey", Partitioning.HASH, key=first)
+    build.edge("rules", "obey", Partitioning.BROADCAST, port=1)
+    build.edge("obey", "out")
+
+    def output(read: Read) -> Counter[Hashable]:
+        counts = _running_counts(Counter(map(first, read["records"])))
+        counts.update(("rule", rule, task) for rule in read["rules"] for task in range(parallelism))
+        return counts
+
+    return build.case(
+        output,
+        lambda read: {("obey", "seen"): dict(Counter(map(first, read["records"])))},
+        broadcast=("obey", "rules"),
+    )
+
+
+def rebalance(random: Random) -> Case:
+    """Rebalanced, then by key with value and list state, then rebalanced to a sink of another parallelism."""
+    build = _Builder(random)
+    build.source("records", _pairs(random, random.randint(2, 4), 16), 2, eager=random.random() < 0.5)
+    build.operator("pass", 3, partial(MapOperator, passed_on))
+    build.operator("collect", 2, partial(KeyedProcessOperator, KeySelector(first), Collect()))
+    build.sink("out", random.choice((1, 3)))
+    build.edge("records", "pass", Partitioning.REBALANCE)
+    build.edge("pass", "collect", Partitioning.HASH, key=first)
+    build.edge("collect", "out", Partitioning.REBALANCE)
+
+    def state(read: Read) -> States:
+        numbers: dict[Any, list[int]] = {}
+        for key, number in read["records"]:
+            numbers.setdefault(key, []).append(number)
+        return {
+            ("collect", "seen"): {key: len(values) for key, values in numbers.items()},
+            ("collect", "numbers"): {key: sorted(values) for key, values in numbers.items()},
+        }
+
+    return build.case(lambda read: _running_counts(Counter(map(first, read["records"]))), state)
+
+
+def deep(random: Random) -> Case:
+    """Three shuffles in a row: barriers align three times, each time behind the slowest path."""
+    build = _Builder(random)
+    build.source("records", _pairs(random, 3, 14), 2)
+    stages: Sequence[tuple[str, Callable[[Any], Any]]] = (
+        ("by_word", first),
+        ("by_three", partial(second_modulo, 3)),
+        ("by_four", partial(second_modulo, 4)),
+    )
+    sender = "records"
+    for uid, key in stages:
+        build.operator(uid, 2, partial(RunningCount, KeySelector(key)))
+        build.edge(sender, uid, Partitioning.HASH, key=key)
+        sender = uid
+    build.sink("out", 2)
+    build.edge(sender, "out")
+
+    def counts(read: Read) -> list[Counter[Any]]:
+        records: Any = read["records"]
+        found = []
+        for _, key in stages:
+            found.append(Counter(map(key, records)))
+            records = list(_running_counts(found[-1]))
+        return found
+
+    return build.case(
+        lambda read: _running_counts(counts(read)[-1]),
+        lambda read: {(uid, "count"): dict(keys) for (uid, _), keys in zip(stages, counts(read), strict=True)},
+        ordered=True,
+    )
+
+
+def at_most_once(random: Random) -> Case:
+    """No checkpoints: nothing may come out twice."""
+    build = _Builder(random, CheckpointMode.NONE)
+    build.source("records", _pairs(random, 3, 16), 2, eager=random.random() < 0.5)
+    build.operator("repeat", 2, partial(KeyedProcessOperator, KeySelector(first), Repeat()))
+    build.sink("out", 2)
+    build.edge("records", "repeat", Partitioning.HASH, key=first)
+    build.edge("repeat", "out")
+    return build.case(lambda read: Counter(chain.from_iterable(read.values())), lambda read: {})
+
+
+JOBS: dict[str, Callable[[Random], Case]] = {
+    "word_count": word_count,
+    "union": union,
+    "broadcast": broadcast,
+    "rebalance": rebalance,
+    "deep": deep,
+    "few_splits": few_splits,
+    "empty_source": empty_source,
+    "at_least_once": at_least_once,
+    "at_most_once": at_most_once,
+}
+#: How often a seed draws each.
+WEIGHTS = {name: 1 if name == "empty_source" else 4 for name in JOBS}

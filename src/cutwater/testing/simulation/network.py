@@ -1,0 +1,244 @@
+"""How do messages and elements travel, and how does a connection end?
+
+Each direction of a line and each channel is FIFO; between them everything may overtake everything. A connection breaks
+on each side on its own, some time after its cause; what was under way then arrives or doesn't.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from cutwater.errors import ChannelBrokenError
+from cutwater.protocol.ids import AttemptNumber
+from cutwater.runtime.messages import FromCoordinator, FromSlot, decode_from_coordinator, decode_from_slot, encode
+from cutwater.runtime.seams import ChannelId, Element
+from cutwater.testing.simulation.world import InvariantBroken, Process, World
+
+
+class OneWay:
+    """One direction of a line: bytes in order, each after a delay of its own."""
+
+    def __init__(self, world: World, receive: Callable[[bytes], None]) -> None:
+        self._world = world
+        self._receive = receive
+        self._latest = 0.0
+        self.cut = False
+        self._lost = False
+
+    def send(self, data: bytes) -> None:
+        if not self.cut:
+            world = self._world
+            self._latest = max(self._latest, world.now + world.delay(world.conditions.line_seconds))
+            world.at(self._latest, partial(self._deliver, data))
+
+    def close(self, *, lose_the_rest: bool) -> None:
+        self.cut = True
+        self._lost = lose_the_rest
+
+    def after_the_rest(self, delay_seconds: float) -> float:
+        """A moment behind everything that is under way."""
+        return max(self._latest, self._world.now + delay_seconds)
+
+    def _deliver(self, data: bytes) -> None:
+        if not self._lost:
+            self._receive(data)
+
+
+class Line:
+    """The control line between a coordinator and one of its slots."""
+
+    def __init__(
+        self,
+        world: World,
+        name: str,
+        *,
+        to_slot: Callable[[FromCoordinator], None],
+        to_coordinator: Callable[[FromSlot], None],
+    ) -> None:
+        self._world = world
+        self._name = name
+        self._to_slot = to_slot
+        self._to_coordinator = to_coordinator
+        self.down = OneWay(world, self._arrive_down)
+        self.up = OneWay(world, self._arrive_up)
+
+    def send_down(self, message: FromCoordinator) -> None:
+        self.down.send(encode(message))
+
+    def send_up(self, message: FromSlot) -> None:
+        self.up.send(encode(message))
+
+    def cut(self) -> None:
+        """What is under way may still arrive, or not."""
+        if not self.down.cut:
+            random = self._world.random
+            self._world.note("line of %s is cut", self._name)
+            self.down.close(lose_the_rest=random.random() < 0.5)
+            self.up.close(lose_the_rest=random.random() < 0.5)
+
+    def _arrive_down(self, data: bytes) -> None:
+        message: FromCoordinator = decode_from_coordinator(data)
+        self._world.note("%s ← %s", self._name, message)
+        self._to_slot(message)
+
+    def _arrive_up(self, data: bytes) -> None:
+        message: FromSlot = decode_from_slot(data)
+        self._world.note("%s → %s", self._name, message)
+        self._to_coordinator(message)
+
+
+class Channel:
+    """A data channel between two slots; both ends."""
+
+    def __init__(self, world: World, channel: ChannelId, sender: Process, receiver: Process) -> None:
+        self.id = channel
+        self.sender = sender
+        self.receiver = receiver
+        self._world = world
+        self._arrived: deque[Element] = deque()
+        self._under_way = 0
+        self._latest = 0.0
+        self._sender_waits = False
+        self._receiver_broken = False
+        self._sender_broken = False
+        self._closed = False
+
+    # The sender's end.
+
+    def send(self, element: Element) -> None:
+        if not self._closed:
+            world = self._world
+            self._under_way += 1
+            self._latest = max(self._latest, world.now + world.delay(world.conditions.channel_seconds))
+            # Bytes, as on a wire: the receiver must not share objects with the sender.
+            world.at(self._latest, partial(self._deliver, pickle.dumps(element)))
+
+    def has_room(self) -> bool:
+        if self._sender_broken:
+            raise ChannelBrokenError(f"the channel {self._name} broke", detail=f"seen by {self.sender.name}")
+        has_room = self._under_way + len(self._arrived) < self._world.conditions.room
+        self._sender_waits = not has_room
+        return has_room
+
+    # The receiver's end.
+
+    def poll(self) -> Element | None:
+        if self._arrived:
+            if self._sender_waits:
+                self._sender_waits = False
+                self._world.after(self._world.delay(self._world.conditions.channel_seconds), self.sender.wake)
+            return self._arrived.popleft()
+        if self._receiver_broken:
+            raise ChannelBrokenError(f"the channel {self._name} broke", detail=f"seen by {self.receiver.name}")
+        return None
+
+    def __len__(self) -> int:
+        return len(self._arrived)
+
+    def _deliver(self, data: bytes) -> None:
+        self._under_way -= 1
+        if self._closed or not self.receiver.alive:
+            return
+        element = pickle.loads(data)
+        self._world.note("%s carries %s", self._name, element)
+        self._arrived.append(element)
+        self.receiver.wake()
+
+    def close(self) -> None:
+        """The connection ends: each side hears of it after a while, and what is under way may be lost."""
+        if self._closed and self._receiver_broken:
+            return
+        world = self._world
+        if world.random.random() < 0.5:
+            self._closed = True
+        notice = world.conditions.notice_seconds
+        world.at(max(self._latest, world.now + world.delay(notice)), self._break_receiver)
+        world.after(world.delay(notice), self._break_sender)
+
+    def _break_receiver(self) -> None:
+        self._closed = self._receiver_broken = True
+        self.receiver.wake()
+
+    def _break_sender(self) -> None:
+        self._sender_broken = True
+        self.sender.wake()
+
+    @property
+    def _name(self) -> str:
+        return f"{self.id.edge}:{self.id.sender}→{self.id.receiver}@{self.id.attempt}"
+
+
+class Network:
+    """All data channels there are, and who may connect to whom."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._inputs: dict[tuple[str, ChannelId], InputEnd] = {}
+        self._open: dict[tuple[str, ChannelId], Channel] = {}
+
+    def expect(self, address: str, channel: ChannelId, receiver: Process, token: str) -> InputEnd:
+        made = self._inputs[address, channel] = InputEnd(receiver, token)
+        return made
+
+    def connect(self, address: str, channel: ChannelId, sender: Process, token: str) -> Channel:
+        end = self._inputs.get((address, channel))
+        if end is not None and end.token != token:
+            raise InvariantBroken("a connection with the token of another attempt", str(channel))
+        if end is None or not end.receiver.alive:
+            refused = Channel(self._world, channel, sender, sender)
+            refused.close()
+            return refused
+        opened = self._open[address, channel] = end.channel = Channel(self._world, channel, sender, end.receiver)
+        return opened
+
+    def drop(self, process: Process, attempt: AttemptNumber | None = None) -> None:
+        """The process leaves the channels of an attempt, or all of them."""
+        for key, end in list(self._inputs.items()):
+            if end.receiver is process and attempt in (None, key[1].attempt):
+                del self._inputs[key]
+        for key, channel in list(self._open.items()):
+            if process in (channel.sender, channel.receiver) and attempt in (None, channel.id.attempt):
+                channel.close()
+                del self._open[key]
+
+    def channels(self) -> list[Channel]:
+        return list(self._open.values())
+
+
+class InputEnd:
+    """A receiver's end, also before the sender has connected."""
+
+    def __init__(self, receiver: Process, token: str) -> None:
+        self.receiver = receiver
+        self.token = token
+        self.channel: Channel | None = None
+
+    def poll(self) -> Element | None:
+        return None if self.channel is None else self.channel.poll()
+
+    def __len__(self) -> int:
+        return 0 if self.channel is None else len(self.channel)
+
+
+class SimulatedTransport:
+    """`Transport` of one slot."""
+
+    def __init__(self, network: Network, process: Process) -> None:
+        self._network = network
+        self._process = process
+
+    @property
+    def address(self) -> str:
+        return f"sim://{self._process.name}"
+
+    def open_input(self, channel: ChannelId, token: str) -> InputEnd:
+        return self._network.expect(self.address, channel, self._process, token)
+
+    def open_output(self, channel: ChannelId, address: str, token: str) -> Channel:
+        return self._network.connect(address, channel, self._process, token)
+
+    def drop(self, attempt: AttemptNumber) -> None:
+        self._network.drop(self._process, attempt)

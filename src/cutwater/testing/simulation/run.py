@@ -1,0 +1,135 @@
+"""What becomes of one seed?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from random import Random
+
+import cloudpickle
+
+from cutwater.config import Checkpoints, JobOptions
+from cutwater.graph.chaining import to_execution_graph
+from cutwater.graph.guarantees import guarantees_of
+from cutwater.graph.plan import JobPlan
+from cutwater.protocol.modes import CheckpointMode
+from cutwater.protocol.restart import fixed_delay
+from cutwater.testing.simulation import registry
+from cutwater.testing.simulation.checkers import Checker
+from cutwater.testing.simulation.cluster import Cluster
+from cutwater.testing.simulation.conditions import draw_conditions
+from cutwater.testing.simulation.faults import schedule_faults
+from cutwater.testing.simulation.jobs import JOBS, WEIGHTS, Case
+from cutwater.testing.simulation.network import Network
+from cutwater.testing.simulation.picture import describe
+from cutwater.testing.simulation.storage import SimulatedStorage
+from cutwater.testing.simulation.trace import Trace
+from cutwater.testing.simulation.world import InvariantBroken, World
+
+JOB_ID = "job"
+#: A run that needs more is stuck; the longest healthy ones need a quarter of it.
+EVENTS_MAX = 60_000
+#: What zombies may still do after the job has finished.
+AFTERLIFE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run that ended. `broken` is None when everything held."""
+
+    seed: int
+    job: str
+    broken: str | None
+    events: int
+    seconds: float
+    attempts: int
+    trace: Trace
+
+
+class Poisoned(RuntimeError):
+    """What a user's function raises when its time has come."""
+
+
+class Run:
+    """One seed in one world."""
+
+    def __init__(self, seed: int, job: str | None, *, trace: bool, calm: bool = False) -> None:
+        random = Random(seed)
+        self.seed = seed
+        drawn = random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        self.job = job or drawn
+        self.case: Case = JOBS[self.job](random)
+        has_checkpoints = self.case.mode is not CheckpointMode.NONE
+        # Without checkpoints nothing survives the driver: a new one would start the job, not go on with it.
+        conditions = draw_conditions(random, coordinator_may_fail=has_checkpoints, calm=calm)
+        self.trace = Trace(on=trace)
+        self.world = World(conditions, random, self.trace, events_max=EVENTS_MAX)
+        self.world.describe = lambda: describe(self)
+        self.storage = SimulatedStorage(self.world)
+        self.network = Network(self.world)
+        self.checker = Checker(self.world, self.storage, self.case, JOB_ID)
+        self.poisoned = False
+        self.disturbed = bool(conditions.faults or conditions.storage_fault_rate)
+        plan = _plan(self.case, random)
+        self.cluster = Cluster(self, plan, lambda: bytes(cloudpickle.dumps(plan)))
+
+    def touch(self, where: str) -> None:
+        """Called by the functions of jobs: the place where they fail."""
+        if self.poisoned:
+            self.poisoned = False
+            self.world.note("%s fails", where)
+            raise Poisoned(where)
+
+    def play(self) -> Outcome:
+        """To the end, and beyond: until the last zombie is gone."""
+        broken: str | None = None
+        try:
+            with registry.entered(self):
+                self._play()
+        except InvariantBroken as problem:
+            broken = str(problem)
+            self.world.note("BROKEN %s", broken)
+        attempts = self.checker.attempts
+        return Outcome(self.seed, self.job, broken, self.world.events, self.world.now, attempts, self.trace)
+
+    def _play(self) -> None:
+        world, cluster = self.world, self.cluster
+        self.world.note("job %s, conditions %s", self.job, world.conditions)
+        schedule_faults(self)
+        world.after(0.0, cluster.start_coordinator)
+        world.run(lambda: cluster.finished)
+        if not cluster.finished:
+            raise InvariantBroken("the job is stuck: nothing will ever happen", describe(self))
+        self.checker.finish(undisturbed=not self.disturbed)
+        until = world.now + AFTERLIFE_SECONDS
+        world.run(lambda: world.now > until)
+        self.checker.finish(undisturbed=not self.disturbed)
+
+
+def run_seed(seed: int, job: str | None = None, *, trace: bool = False, calm: bool = False) -> Outcome:
+    """Plays one seed in a fresh world."""
+    return Run(seed, job, trace=trace, calm=calm).play()
+
+
+def _plan(case: Case, random: Random) -> JobPlan:
+    if case.mode is CheckpointMode.NONE:
+        checkpoints = Checkpoints(mode=CheckpointMode.NONE, storage="simulated")
+    else:
+        checkpoints = Checkpoints(
+            every=random.choice((0.01, 0.03, 0.1)),
+            mode=case.mode,
+            storage="simulated",
+            timeout=random.choice((0.1, 0.5, 10.0)),
+            max_concurrent=random.choice((1, 1, 2)),
+            tolerable_failures=random.choice((0, 1, 5)),
+            retain=random.choice((1, 2, 3)),
+        )
+    options = JobOptions(
+        parallelism=1,
+        checkpoints=checkpoints,
+        state_backend="filesystem",
+        restart=fixed_delay(attempts=100_000, delay_seconds=random.choice((0.0, 0.01, 0.05))),
+        spare_slots=random.choice((0, 0, 1)),
+        inline_state_bytes_max=random.choice((0, 0, 200, 65536)),
+    )
+    graph = to_execution_graph(case.graph, chaining=random.random() < 0.8)
+    return JobPlan("simulated job", JOB_ID, graph, options, guarantees_of(case.graph, case.mode))

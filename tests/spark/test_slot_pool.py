@@ -1,0 +1,93 @@
+"""Do slots come up on Spark, come back when they are killed, and go when they are no longer wanted?"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from cutwater.protocol.ids import AttemptNumber
+from cutwater.runtime.messages import EndSlot, FirstRecordProcessed, StartAttempt
+
+from .conftest import MakeSlots, alive, wait_until
+
+
+def test_as_many_slots_as_wanted_register_and_answer(make_slots: MakeSlots) -> None:
+    slots = make_slots()
+    slots.pool.ensure(3)
+    assert wait_until(lambda: len(slots.registered) == 3)
+    for slot in list(slots.registered):
+        slots.server.send(slot, StartAttempt(AttemptNumber(1)))
+    assert wait_until(lambda: len(slots.messages) == 3, seconds=5)
+    assert {message for _, message in slots.messages} == {FirstRecordProcessed(AttemptNumber(1))}
+    assert len(set(slots.pids())) == 3
+
+
+def test_a_killed_slot_is_noticed_at_once_and_replaced(
+    make_slots: MakeSlots, capfd: pytest.CaptureFixture[str], record_property: Any
+) -> None:
+    slots = make_slots()
+    slots.pool.ensure(2)
+    assert wait_until(lambda: len(slots.registered) == 2)
+    capfd.readouterr()
+    for number in range(3):
+        survivors = set(slots.registered)
+        victim = next(iter(slots.registered))
+        killed_at = time.monotonic()
+        os.kill(slots.registered[victim].pid, signal.SIGKILL)
+        assert wait_until(lambda count=number + 1: len(slots.lost) == count, seconds=5)
+        noticed_seconds = slots.lost[-1][1] - killed_at
+        assert wait_until(lambda: len(slots.registered) == 2)
+        record_property(f"kill_{number}", (round(noticed_seconds, 4), round(time.monotonic() - killed_at, 3)))
+        assert noticed_seconds < 1
+        assert survivors - {victim} <= set(slots.registered)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_stopping_leaves_no_process_of_a_slot(make_slots: MakeSlots) -> None:
+    slots = make_slots()
+    slots.pool.ensure(2)
+    assert wait_until(lambda: len(slots.registered) == 2)
+    pids = slots.pids()
+    slots.stop()
+    assert wait_until(lambda: not any(map(alive, pids)), seconds=1)
+
+
+def test_a_slot_that_is_told_to_end_is_not_replaced_when_fewer_are_wanted(make_slots: MakeSlots) -> None:
+    slots = make_slots()
+    slots.pool.ensure(2)
+    assert wait_until(lambda: len(slots.registered) == 2)
+    slots.pool.ensure(1)
+    first = next(iter(slots.registered))
+    slots.server.send(first, EndSlot())
+    assert wait_until(lambda: len(slots.lost) == 1, seconds=5)
+    assert not wait_until(lambda: len(slots.registered) == 2, seconds=1)
+    slots.pool.ensure(2)
+    assert wait_until(lambda: len(slots.registered) == 2)
+
+
+def test_missing_cores_are_named(make_slots: MakeSlots) -> None:
+    slots = make_slots()
+    slots.pool.ensure(4)
+    assert wait_until(lambda: len(slots.registered) == 3)
+    assert slots.pool.shortage() == "3 of 4 slots; Spark has 3 cores for all its tasks, each slot needs 1"
+
+
+def test_a_slot_that_cannot_be_made_is_reported(make_slots: MakeSlots) -> None:
+    slots = make_slots(maker="no_such_module:Slot")
+    slots.pool.ensure(1)
+    assert wait_until(lambda: len(slots.failures) > 0)
+    assert "No module named 'no_such_module'" in str(slots.failures[0])
+    assert "No module named 'no_such_module'" in slots.pool.shortage()
+
+
+def test_stopping_cancels_slots_that_wait_for_a_core(make_slots: MakeSlots) -> None:
+    slots = make_slots()
+    slots.pool.ensure(5)
+    assert wait_until(lambda: len(slots.registered) == 3)
+    began = time.monotonic()
+    slots.stop()
+    assert time.monotonic() - began < 8

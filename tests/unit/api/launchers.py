@@ -1,0 +1,50 @@
+"""A launcher that runs nothing and remembers everything."""
+
+from __future__ import annotations
+
+from cutwater.api.launching import JobResult, LaunchOptions
+from cutwater.errors import JobFailedError
+from cutwater.graph.plan import JobPlan
+from cutwater.protocol.lifecycle import JobState
+from cutwater.status import JobStatus
+
+
+class FakeJob:
+    def __init__(self, plan: JobPlan, *, failure: BaseException | None = None) -> None:
+        self._plan = plan
+        self._failure = failure
+        self.calls: list[object] = []
+
+    @property
+    def job_id(self) -> str:
+        return self._plan.job_id
+
+    def status(self) -> JobStatus:
+        return JobStatus(self.job_id, self._plan.name, JobState.RUNNING, attempt=1)
+
+    def wait(self, timeout_seconds: float | None) -> JobResult:
+        self.calls.append(("wait", timeout_seconds))
+        if self._failure is not None:
+            raise self._failure
+        return JobResult(self.job_id, self._plan.name, JobState.FINISHED, 1.0, self.status())
+
+    def cancel(self) -> None:
+        self.calls.append("cancel")
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+
+
+class FakeLauncher:
+    def __init__(self, failure: BaseException | None = None) -> None:
+        self._failure = failure
+        self.launched: list[tuple[JobPlan, LaunchOptions]] = []
+        self.jobs: list[FakeJob] = []
+
+    def launch(self, job: JobPlan, options: LaunchOptions) -> FakeJob:
+        self.launched.append((job, options))
+        self.jobs.append(FakeJob(job, failure=self._failure))
+        return self.jobs[-1]
+
+
+FAILED = JobFailedError("the job failed")

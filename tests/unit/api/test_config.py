@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import pickle
+from dataclasses import FrozenInstanceError, fields
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cutwater as cw
+from cutwater.config import JobOptions, OptionValues, load_options
+from cutwater.durations import Duration, describe_seconds, parse_duration
+from cutwater.errors import ConfigurationError
+from cutwater.protocol.modes import CheckpointMode
+
+
+@pytest.mark.parametrize(
+    ("duration", "seconds"),
+    [
+        ("100ms", 0.1),
+        ("1s", 1),
+        ("1.5 s", 1.5),
+        ("5min", 300),
+        ("2h", 7200),
+        ("1d", 86400),
+        (3, 3),
+        (0.5, 0.5),
+        (0, 0),
+        (timedelta(minutes=1), 60),
+        ("250us", 0.00025),
+    ],
+)
+def test_a_duration_is_read_as_people_write_it(duration: Duration, seconds: float) -> None:
+    assert parse_duration(duration) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("duration", ["", "1", "s", "1 second", "-1s", "1m", "1s1s", True, None, [1], -1, float("nan")])
+def test_what_is_no_duration_is_refused_by_the_options_name(duration: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"^every "):
+        parse_duration(duration, option="every")
+
+
+@pytest.mark.parametrize("written", ["100ms", "1s", "5min", "2h", "0s", "90s", "1d"])
+def test_seconds_are_described_as_they_are_written(written: str) -> None:
+    assert describe_seconds(parse_duration(written)) == written
+
+
+def test_checkpoints_have_the_defaults_of_the_design() -> None:
+    checkpoints = cw.Checkpoints()
+    assert checkpoints.checkpoint_mode is CheckpointMode.EXACTLY_ONCE
+    assert (checkpoints.every_seconds, checkpoints.timeout_seconds, checkpoints.min_pause_seconds) == (1, 600, 0)
+    assert (checkpoints.max_concurrent, checkpoints.tolerable_failures, checkpoints.retain) == (1, 0, 3)
+
+
+@pytest.mark.parametrize("checkpoints", [cw.Checkpoints(mode="none"), cw.Checkpoints(every=None)])
+def test_no_interval_and_no_mode_mean_the_same(checkpoints: cw.Checkpoints) -> None:
+    assert (checkpoints.checkpoint_mode, checkpoints.every_seconds, checkpoints.enabled) == (
+        CheckpointMode.NONE,
+        None,
+        False,
+    )
+
+
+def test_equal_durations_make_equal_options() -> None:
+    assert cw.Checkpoints(every="1s") == cw.Checkpoints(every=timedelta(seconds=1))
+
+
+@pytest.mark.parametrize(
+    ("options", "fact"),
+    [
+        ({"evry": "1s"}, "Checkpoints has no option 'evry'"),
+        ({"every": "1s", "mode": "none"}, 'checkpoints every 1s contradict mode "none"'),
+        ({"every": None, "mode": "exactly_once"}, 'mode "exactly_once" needs checkpoints, but `every` is None'),
+        ({"mode": "exactly-once"}, "mode is 'exactly-once', which is not one of exactly_once, at_least_once, none"),
+        ({"every": 0}, "every must be longer than zero"),
+        ({"timeout": "soon"}, "timeout is not a duration: 'soon'"),
+        ({"retain": 0}, "retain must be a whole number of 1 or more, not 0"),
+        ({"max_concurrent": 2, "min_pause": "1s"}, "2 concurrent checkpoints contradict a pause between them"),
+        ({"storage": ""}, "storage is not a path or an address: ''"),
+    ],
+)
+def test_impossible_checkpoints_are_refused(options: dict[str, Any], fact: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        cw.Checkpoints(**options)
+    assert caught.value.fact == fact
+
+
+def test_a_misspelt_option_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        cw.Checkpoints(evry="1s")  # type: ignore[call-arg]
+    assert caught.value.hint == "did you mean 'every'?"
+
+
+@pytest.mark.parametrize(
+    ("options", "fact"),
+    [
+        ({"parallelism": 0}, "parallelism must be a whole number of 1 or more, not 0"),
+        ({"parallelism": 4, "max_parallelism": 2}, "parallelism 4 is more than max_parallelism 2"),
+        ({"state_backend": "rockdb"}, "state_backend is 'rockdb', which is not one of memory, filesystem, rocksdb"),
+        ({"checkpoints": "1s"}, "checkpoints can't be '1s'"),
+        ({"restart": "always"}, "restart can't be 'always'"),
+        ({"heartbeat_timeout": "1s"}, "heartbeat_timeout must be longer than heartbeat_interval"),
+        ({"tls": "cert.pem"}, "tls can't be 'cert.pem'"),
+        ({"chaining": "no"}, "chaining can't be 'no'"),
+    ],
+)
+def test_impossible_options_are_refused(options: dict[str, Any], fact: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        JobOptions(**options)
+    assert caught.value.fact == fact
+
+
+def test_options_are_frozen_and_survive_pickling() -> None:
+    options = JobOptions(parallelism=2, tls=cw.TlsFiles(certificate="c", key="k", ca="a"))
+    assert pickle.loads(pickle.dumps(options)) == options
+    with pytest.raises(FrozenInstanceError):
+        options.parallelism = 3  # type: ignore[misc]
+
+
+def test_the_keywords_of_an_environment_are_the_fields_of_the_options() -> None:
+    assert set(OptionValues.__annotations__) == {field.name for field in fields(JobOptions)}
+
+
+def test_a_file_with_an_unknown_option_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "job.toml").write_text("paralelism = 2\n")
+    with pytest.raises(ConfigurationError, match="did you mean 'parallelism'"):
+        load_options(tmp_path / "job.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "fact"), [("a = ", "is not TOML"), ('restart = "x"', "can't hold a restart"), (None, "can't be read")]
+)
+def test_an_unusable_file_is_refused(tmp_path: Path, text: str | None, fact: str) -> None:
+    if text is not None:
+        (tmp_path / "job.toml").write_text(text)
+    with pytest.raises(ConfigurationError, match=fact):
+        load_options(tmp_path / "job.toml")
+
+
+def test_restart_strategies_take_durations_as_people_write_them() -> None:
+    assert cw.restart.fixed_delay(attempts=2, delay="500ms").delay_seconds == 0.5
+    assert cw.restart.failure_rate(max_failures=1, interval="1min", delay="1s").interval_seconds == 60
+    assert cw.restart.exponential_delay(initial="1s", maximum="2min").max_seconds == 120
+    assert cw.restart.none() == cw.restart.none()

@@ -1,0 +1,302 @@
+"""Can two drivers ever disagree on what a job's snapshots are?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cutwater.errors import (
+    AttemptFencedError,
+    ConfigurationError,
+    InternalError,
+    SnapshotDamagedError,
+    StorageError,
+)
+from cutwater.operators.contract import FrozenList, OperatorSnapshot
+from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
+from cutwater.protocol.recovery import AttemptClaimed, SnapshotCompleted
+from cutwater.snapshots.format import FORMAT_VERSION, Manifest, TaskSnapshot
+from cutwater.snapshots.storage import LocalStorage, MemoryStorage
+from cutwater.snapshots.store import SnapshotStore
+from cutwater.snapshots.writer import write_task_snapshot
+
+
+class Interrupted(MemoryStorage):
+    """Calls `before` ahead of the next creation of a file whose path matches; then never again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pattern = ""
+        self._before: Callable[[], object] | None = None
+
+    def interrupt(self, pattern: str, before: Callable[[], object]) -> None:
+        self._pattern, self._before = pattern, before
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        before = self._before
+        if before is not None and re.search(self._pattern, path):
+            self._before = None
+            before()
+        return super().create_if_absent(path, data)
+
+
+def manifest_of(checkpoint: int, attempt: int, *tasks: TaskSnapshot) -> Manifest:
+    return Manifest(
+        FORMAT_VERSION,
+        "job",
+        "word count",
+        checkpoint,
+        attempt,
+        "checkpoint",
+        "2026-01-01",
+        (),
+        tasks,
+        {"src": b"\x00"},
+    )
+
+
+def write_task(store: SnapshotStore, checkpoint: int, attempt: int) -> TaskSnapshot:
+    state = OperatorSnapshot(lists=(FrozenList("items", (b"one", b"two")),))
+    folder = store.folder(checkpoint)
+    return write_task_snapshot(store.storage, folder, attempt, TaskId("count", 0), [("count", state)], 0)
+
+
+def claimed(attempt: int) -> AttemptClaimed:
+    return AttemptClaimed(AttemptNumber(attempt))
+
+
+def completed(checkpoint: int, attempt: int) -> SnapshotCompleted:
+    return SnapshotCompleted(CheckpointId(checkpoint), AttemptNumber(attempt), f"job/chk-{checkpoint}")
+
+
+def raise_storage_error() -> None:
+    raise StorageError("the network is gone")
+
+
+@pytest.fixture
+def storage() -> Interrupted:
+    return Interrupted()
+
+
+@pytest.fixture
+def store(storage: Interrupted) -> SnapshotStore:
+    return SnapshotStore(storage, "job")
+
+
+def test_attempts_are_numbered_and_see_all_before_them(store: SnapshotStore, storage: Interrupted):
+    first = store.claim_attempt()
+    store.publish(manifest_of(1, 1))
+    assert first == (1, [])
+    assert SnapshotStore(storage, "job").claim_attempt() == (2, [claimed(1), completed(1, 1)])
+
+
+def test_of_two_that_claim_at_once_each_has_its_own_number(store: SnapshotStore, storage: Interrupted):
+    other = SnapshotStore(storage, "job")
+    storage.interrupt("journal/0000000000", other.claim_attempt)
+    assert store.claim_attempt() == (2, [claimed(1)])
+
+
+def test_a_published_snapshot_can_be_read_and_verifies(tmp_path: Path):
+    store = SnapshotStore(LocalStorage(str(tmp_path)), "job")
+    store.claim_attempt()
+    manifest = manifest_of(7, 1, write_task(store, 7, 1))
+    store.publish(manifest)
+    again = SnapshotStore(LocalStorage(str(tmp_path)), "job")
+    assert (again.read_manifest(7), again.load_manifest("job/chk-7"), again.verify(7)) == (manifest, manifest, None)
+
+
+def test_a_manifest_can_be_read_by_people(store: SnapshotStore, storage: Interrupted):
+    store.claim_attempt()
+    store.publish(manifest_of(7, 1))
+    assert b'\n "job_name": "word count",\n' in storage.read("job/chk-7/manifest-a1.json")
+
+
+def test_a_retained_snapshot_can_be_opened_from_its_own_folder(tmp_path: Path):
+    store = SnapshotStore(LocalStorage(str(tmp_path)), "job")
+    store.claim_attempt()
+    manifest = manifest_of(7, 1, write_task(store, 7, 1))
+    store.publish(manifest)
+    elsewhere = SnapshotStore(LocalStorage(str(tmp_path / "job" / "chk-7")), "another")
+    assert elsewhere.load_manifest("") == manifest
+    assert elsewhere.verify_at("", manifest) is None
+
+
+def test_an_older_attempt_publishes_nothing(store: SnapshotStore, storage: Interrupted):
+    store.claim_attempt()
+    SnapshotStore(storage, "job").claim_attempt()
+    with pytest.raises(AttemptFencedError, match="checkpoint 7 of attempt 1"):
+        store.publish(manifest_of(7, 1))
+    assert store.journal() == [claimed(1), claimed(2)]
+
+
+@pytest.mark.parametrize("moment", ["manifest", "journal"])
+def test_an_attempt_that_is_superseded_in_the_act_publishes_nothing(
+    store: SnapshotStore, storage: Interrupted, moment: str
+):
+    store.claim_attempt()
+    newer = SnapshotStore(storage, "job")
+    storage.interrupt(moment, newer.claim_attempt)
+    with pytest.raises(AttemptFencedError):
+        store.publish(manifest_of(7, 1))
+    assert newer.journal() == [claimed(1), claimed(2)]
+
+
+def test_a_manifest_without_its_journal_entry_is_in_nobodys_way(store: SnapshotStore, storage: Interrupted):
+    store.claim_attempt()
+    storage.interrupt("journal", raise_storage_error)
+    with pytest.raises(StorageError):
+        store.publish(manifest_of(7, 1))
+    newer = SnapshotStore(storage, "job")
+    newer.claim_attempt()
+    newer.publish(manifest_of(7, 2))
+    assert newer.load_manifest("job/chk-7") == manifest_of(7, 2)
+
+
+def test_a_manifest_that_never_got_into_the_journal_was_never_completed(store: SnapshotStore, storage: Interrupted):
+    store.claim_attempt()
+    storage.interrupt("journal", raise_storage_error)
+    with pytest.raises(StorageError):
+        store.publish(manifest_of(7, 1))
+    assert store.verify(7) == "checkpoint 7 of job job was never completed: the journal does not name it"
+    with pytest.raises(SnapshotDamagedError, match="never completed"):
+        store.read_manifest(7)
+
+
+def test_to_publish_again_does_no_harm(store: SnapshotStore):
+    store.claim_attempt()
+    store.publish(manifest_of(7, 1))
+    store.publish(manifest_of(7, 1))
+    assert store.journal() == [claimed(1), completed(7, 1)]
+
+
+def test_one_id_is_not_used_for_two_snapshots(store: SnapshotStore):
+    store.claim_attempt()
+    store.publish(manifest_of(7, 1))
+    with pytest.raises(InternalError, match="other content"):
+        store.publish(manifest_of(7, 1, write_task(store, 7, 1)))
+
+
+def test_nobody_publishes_without_a_claim(store: SnapshotStore):
+    with pytest.raises(InternalError, match="has not claimed"):
+        store.publish(manifest_of(7, 1))
+
+
+def test_the_next_checkpoint_is_above_every_trace_of_one(store: SnapshotStore):
+    store.claim_attempt()
+    first = store.next_checkpoint(store.journal())
+    store.publish(manifest_of(7, 1))
+    second = store.next_checkpoint(store.journal())
+    write_task(store, 11, 1)
+    assert (first, second, store.next_checkpoint(store.journal())) == (1, 8, 12)
+
+
+def test_damage_to_a_data_file_is_named(store: SnapshotStore, storage: Interrupted):
+    store.claim_attempt()
+    store.publish(manifest_of(7, 1, write_task(store, 7, 1)))
+    storage.write("job/chk-7/count-0-a1.state", b"oneTwo")
+    assert (store.verify(7) or "").startswith('"job/chk-7/count-0-a1.state" is damaged: its checksum differs')
+
+
+@pytest.mark.parametrize("length", [0, 1, 100, -2])
+def test_half_a_manifest_is_named(store: SnapshotStore, storage: Interrupted, length: int):
+    store.claim_attempt()
+    store.publish(manifest_of(7, 1))
+    storage.write("job/chk-7/manifest-a1.json", storage.read("job/chk-7/manifest-a1.json")[:length])
+    assert '"job/chk-7/manifest-a1.json" is damaged' in (store.verify(7) or "")
+
+
+def test_a_manifest_whose_inline_state_was_changed_is_named(store: SnapshotStore, storage: Interrupted):
+    store.claim_attempt()
+    store.publish(manifest_of(7, 1))
+    whole = storage.read("job/chk-7/manifest-a1.json")
+    storage.write("job/chk-7/manifest-a1.json", whole.replace(b'"AA=="', b'"AQ=="'))
+    assert "its checksum differs" in (store.verify(7) or "")
+
+
+def test_a_missing_manifest_is_named(store: SnapshotStore, storage: Interrupted):
+    store.claim_attempt()
+    store.publish(manifest_of(7, 1))
+    storage.delete("job/chk-7/manifest-a1.json")
+    assert store.verify(7) == '"job/chk-7/manifest-a1.json" is damaged: it is missing'
+
+
+def test_a_folder_without_a_manifest_is_no_snapshot(store: SnapshotStore):
+    with pytest.raises(SnapshotDamagedError, match='"job/chk-3" is no snapshot'):
+        store.load_manifest("job/chk-3")
+
+
+def test_another_format_version_is_said_to_be_one(store: SnapshotStore, storage: Interrupted):
+    store.claim_attempt()
+    store.publish(manifest_of(7, 1))
+    whole = storage.read("job/chk-7/manifest-a1.json")
+    storage.write("job/chk-7/manifest-a1.json", whole.replace(b'{"version":1', b'{"version":2'))
+    with pytest.raises(ConfigurationError, match="format version 2"):
+        store.verify(7)
+
+
+def test_a_damaged_journal_is_named(store: SnapshotStore, storage: Interrupted):
+    store.claim_attempt()
+    storage.write("job/journal/0000000000.json", b'{"version": 1, "che')
+    with pytest.raises(SnapshotDamagedError, match=r"journal/0000000000\.json"):
+        SnapshotStore(storage, "job").journal()
+
+
+def test_a_gap_in_the_journal_is_named(store: SnapshotStore, storage: Interrupted):
+    store.claim_attempt()
+    store.publish(manifest_of(7, 1))
+    storage.delete("job/journal/0000000000.json")
+    with pytest.raises(SnapshotDamagedError, match=r'journal/0000000000\.json" is missing'):
+        SnapshotStore(storage, "job").journal()
+
+
+def test_a_discarded_checkpoint_leaves_nothing(store: SnapshotStore, storage: Interrupted):
+    store.claim_attempt()
+    store.publish(manifest_of(7, 1, write_task(store, 7, 1)))
+    store.discard(7)
+    store.discard(7)
+    assert storage.list("job/chk-7") == []
+
+
+def test_an_aborted_checkpoint_is_discarded_too(store: SnapshotStore, storage: Interrupted):
+    store.claim_attempt()
+    write_task(store, 7, 1)
+    store.discard(7)
+    assert storage.list("job/chk-7") == []
+
+
+def test_a_driver_that_wakes_up_does_not_discard_what_a_newer_attempt_has(store: SnapshotStore, storage: Interrupted):
+    store.claim_attempt()
+    store.publish(manifest_of(6, 1, write_task(store, 6, 1)))
+    write_task(store, 7, 1)
+    newer = SnapshotStore(storage, "job")
+    newer.claim_attempt()
+    newer.publish(manifest_of(7, 2, write_task(newer, 7, 2)))
+    store.discard(6)
+    store.discard(7)
+    assert (newer.verify(6), newer.verify(7)) == (None, None)
+    assert not storage.exists("job/chk-7/count-0-a1.state")
+
+
+def test_a_newer_attempt_discards_what_older_ones_left(store: SnapshotStore, storage: Interrupted):
+    store.claim_attempt()
+    store.publish(manifest_of(6, 1, write_task(store, 6, 1)))
+    newer = SnapshotStore(storage, "job")
+    newer.claim_attempt()
+    newer.discard(6)
+    assert storage.list("job/chk-6") == []
+
+
+def test_a_folder_has_one_owner(store: SnapshotStore):
+    store.check_owner("word count")
+    store.check_owner("word count")
+    with pytest.raises(ConfigurationError, match='are of job "word count", not of "other"'):
+        store.check_owner("other")
+
+
+@pytest.mark.parametrize("job_id", ["", "a/b", ".."])
+def test_a_job_id_is_one_folder_name(job_id: str):
+    with pytest.raises(ConfigurationError, match="job id"):
+        SnapshotStore(MemoryStorage(), job_id)
