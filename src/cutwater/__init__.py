@@ -9,14 +9,13 @@ from cutwater.api.connected import ConnectedStreams
 from cutwater.api.environment import Environment
 from cutwater.api.jobs import JobHandle
 from cutwater.api.keyed import KeyedStream
-from cutwater.api.launching import JobResult
 from cutwater.api.streams import DataStream
 from cutwater.config import Checkpoints, JobOptions, TlsFiles
 from cutwater.connectors import sinks, sources
 from cutwater.graph.explain import Plan
 from cutwater.graph.guarantees import Guarantee, PathGuarantee
 from cutwater.protocol.lifecycle import JobState
-from cutwater.status import JobStatus
+from cutwater.status import JobResult, JobStatus
 
 __version__ = "0.1.0"
 

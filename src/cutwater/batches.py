@@ -32,7 +32,18 @@ Batch: TypeAlias = ObjectBatch | pa.RecordBatch
 @lru_cache(maxsize=256)
 def row_maker(names: tuple[str, ...]) -> Callable[[Iterable[Any]], Any]:
     """Makes the named tuple that stands for one row; names that Python can't use become _0, _1, …"""
-    return namedtuple("Row", names, rename=True)._make  # type: ignore[attr-defined, no-any-return]
+
+    def reduce(row: Any) -> tuple[Any, ...]:
+        return make_row, (names, tuple(row))
+
+    # The class exists in no module, so a row is pickled as its names and values.
+    kind = type("Row", (namedtuple("Row", names, rename=True),), {"__slots__": (), "__reduce__": reduce})  # type: ignore[misc]
+    return kind._make  # type: ignore[attr-defined, no-any-return]
+
+
+def make_row(names: tuple[str, ...], values: Iterable[Any]) -> Any:
+    """One row, as `rows_of` makes them."""
+    return row_maker(names)(values)
 
 
 def rows_of(batch: Batch) -> list[Any]:

@@ -178,8 +178,7 @@ class JobOptions:
     chaining: bool = True
     #: A record waits at most this long for company before it is sent.
     buffer_timeout: Duration = "10ms"
-    #: Batches waiting in one channel before its sender has to pause.
-    channel_batches_max: int = 16
+    #: Batches waiting in one channel before its sender has to pause. = 16
     #: State of a task up to this size travels inside the acknowledgement instead of as a file of its own.
     inline_state_bytes_max: int = 64 * 1024
     #: None: connections are protected by a secret of the attempt, not encrypted.
@@ -211,7 +210,6 @@ class JobOptions:
                 hint="allow for several missed heartbeats",
             )
         _check_kind(self.chaining, bool, option="chaining", example="True or False")
-        _check_count(self.channel_batches_max, option="channel_batches_max", at_least=1)
         _check_count(self.inline_state_bytes_max, option="inline_state_bytes_max", at_least=0)
         if self.tls is not None:
             _check_kind(self.tls, TlsFiles, option="tls", example="cw.TlsFiles(certificate=…, key=…, ca=…)")
@@ -247,7 +245,6 @@ class OptionValues(TypedDict, total=False):
     heartbeat_timeout: Duration
     chaining: bool
     buffer_timeout: Duration
-    channel_batches_max: int
     inline_state_bytes_max: int
     tls: TlsFiles | None
 

@@ -89,6 +89,8 @@ class JobStatus:
     checkpoints_completed: int = 0
     checkpoints_failed: int = 0
     recoveries: tuple[RecoveryStatus, ...] = ()
+    running_seconds: float = 0.0
+    """How long the current attempt, or the last one, has been running: from its start to the end of its input."""
     warnings: tuple[str, ...] = field(default=())
 
     @property

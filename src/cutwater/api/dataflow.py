@@ -23,7 +23,9 @@ from cutwater.graph.validation import describe_node
 from cutwater.operators.sink import WriterOperator
 from cutwater.operators.source import ReaderOperator
 from cutwater.operators.user_code import name_of
+from cutwater.protocol.key_groups import default_max_parallelism
 from cutwater.protocol.modes import CheckpointMode
+from cutwater.protocol.restart import NoRestart
 
 _PACKAGE = str(Path(__file__).resolve().parents[1]) + os.sep
 _UID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -63,22 +65,23 @@ class Input:
 class Dataflow:
     """The logical graph of one environment while it is being written."""
 
-    def __init__(
-        self, *, parallelism: int, max_parallelism: int, mode: CheckpointMode, run: Callable[[LogicalGraph], object]
-    ) -> None:
+    def __init__(self, options: JobOptions, run: Callable[[LogicalGraph], object]) -> None:
         """`run` executes a graph to its end; for streams that are collected."""
         self.graph = LogicalGraph()
         self.run = run
-        self._parallelism = parallelism
-        self._max_parallelism = max_parallelism
-        self._mode = mode
+        self._options = options
+        self._parallelism = options.parallelism
+        self._max_parallelism = options.max_parallelism or default_max_parallelism(options.parallelism)
+        self._mode = options.checkpoints.checkpoint_mode
 
     def add_source(self, source: Source, settings: OperatorSettings) -> Output:
         if not isinstance(source, Source):
             raise ConfigurationError(
                 f"{source!r} is not a source", hint="give one of cw.sources, e.g. cw.sources.files"
             )
-        build = _Build(ReaderOperator, (source, self._mode is CheckpointMode.NONE))
+        # Without checkpoints a restart must not read anything again; without restarts there is nothing to guard.
+        at_most_once = self._mode is CheckpointMode.NONE and not isinstance(self._options.restart, NoRestart)
+        build = _Build(ReaderOperator, (source, at_most_once))
         return self._add(_stem(source.name), source.name, build, [], settings, NodeKind.SOURCE, source)
 
     def add_sink(self, sink: Sink, inputs: Sequence[Input], settings: OperatorSettings) -> Output:
@@ -124,9 +127,7 @@ class Dataflow:
 
     def copy(self) -> Dataflow:
         """Grows on its own from here."""
-        made = Dataflow(
-            parallelism=self._parallelism, max_parallelism=self._max_parallelism, mode=self._mode, run=self.run
-        )
+        made = Dataflow(self._options, self.run)
         made.graph = LogicalGraph(dict(self.graph.nodes), list(self.graph.edges))
         return made
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import uuid
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, Unpack
 
 from cutwater.api.dataflow import Dataflow, OperatorSettings, users_line
 from cutwater.api.jobs import JobHandle
-from cutwater.api.launching import JobResult, Launcher, LaunchOptions, StagesDataFrames
+from cutwater.api.launching import Launcher, LaunchOptions, StagesDataFrames
 from cutwater.api.serialization import make_portable
 from cutwater.api.streams import DataStream
 from cutwater.config import JobOptions, OptionValues, load_options, refuse_unknown
@@ -24,7 +25,7 @@ from cutwater.graph.guarantees import Guarantee, check_guarantees, guarantees_of
 from cutwater.graph.model import LogicalGraph, NodeKind
 from cutwater.graph.plan import JobPlan, job_id_of
 from cutwater.graph.validation import validate
-from cutwater.protocol.key_groups import default_max_parallelism
+from cutwater.status import JobResult
 
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -41,12 +42,7 @@ class Environment:
         self.options = JobOptions(**options)
         self._spark = spark
         self._given_launcher = launcher
-        self._dataflow = Dataflow(
-            parallelism=self.options.parallelism,
-            max_parallelism=self.options.max_parallelism or default_max_parallelism(self.options.parallelism),
-            mode=self.options.checkpoints.checkpoint_mode,
-            run=self._run,
-        )
+        self._dataflow = Dataflow(self.options, self._run)
 
     @classmethod
     def from_file(cls, path: str | Path, *, spark: Any = None, **options: Unpack[OptionValues]) -> Environment:
@@ -109,7 +105,9 @@ class Environment:
         return self._launch(self._dataflow.graph, name, restore=restore, require=require, job_id=job_id)
 
     def _run(self, graph: LogicalGraph) -> JobResult:
-        return _wait(self._launch(graph, "collect", restore=None, require=None, job_id=None))
+        # Every collection is a job of its own: two on one storage must not take each other for an older attempt.
+        job_id = f"collect-{uuid.uuid4().hex[:12]}"
+        return _wait(self._launch(graph, "collect", restore=None, require=None, job_id=job_id))
 
     def _launch(
         self,

@@ -111,6 +111,9 @@ class CollectSink(Sink):
         for committable in committables:
             self.receive(committable)
 
+    def job_ended(self, failure: BaseException | None) -> None:
+        self.collected.end(failure)
+
     def receive(self, value: Any) -> None:
         self.collected.add(msgspec.msgpack.decode(value, type=_Epoch))
 

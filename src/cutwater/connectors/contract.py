@@ -143,6 +143,9 @@ class Sink(ABC):
         """
         self.commit(committables)
 
+    def job_ended(self, failure: BaseException | None) -> None:
+        """The job is over; nothing will be reported any more. In the driver, once."""
+
     def receive(self, value: Any) -> None:
         """A value that a writer or a commit reported. In the driver."""
 

@@ -12,10 +12,11 @@ from cutwater.connectors.contract import Discovery, Source, SplitReader
 from cutwater.protocol.splits import Split
 
 BOOKS = 8
-VOCABULARY = (
-    "river bridge pier water stone arch current barrier stream record window state key group slot task channel "
-    "cut snapshot driver spark flink python arrow flight clock timer source sink commit journal attempt checkpoint"
-).split()
+WORDS = """
+river bridge pier water stone arch current barrier stream record window state key group slot task channel cut
+snapshot driver spark flink python arrow flight clock timer source sink commit journal attempt checkpoint
+"""
+VOCABULARY = WORDS.split()
 #: A line that takes long to work on, in the first book only: its reader falls behind the others, so that barriers
 #: arrive at different times, as they do in real jobs.
 HEAVY_LINE = "chapter"

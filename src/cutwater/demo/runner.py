@@ -17,6 +17,7 @@ from cutwater.demo.verdict import Verdict, judge
 from cutwater.demo.view import render
 from cutwater.demo.word_count import DemoFolders, build
 from cutwater.errors import ConfigurationError
+from cutwater.status import JobStatus
 
 MODES = ("exactly_once", "at_least_once", "none")
 REFRESH_SECONDS = 0.1
@@ -62,12 +63,7 @@ def _watch(job: JobHandle, options: DemoOptions, console: Console) -> int:
                     events.append(f"{elapsed:5.1f} s  kill -9 {pid}")
                     if not console.is_terminal:
                         console.print(events[-1])
-                for recovery in status.recoveries[_told(events) :]:
-                    if recovery.first_record_seconds is not None:
-                        events.append(
-                            f"{elapsed:5.1f} s  back after {recovery.first_record_seconds:.2f} s, from "
-                            + (f"chk-{recovery.restored_checkpoint}" if recovery.restored_checkpoint else "nothing")
-                        )
+                events.extend(_news_of_recoveries(status, events, elapsed))
                 live.update(render(status, events, elapsed_seconds=elapsed))
                 time.sleep(REFRESH_SECONDS)
             live.update(render(job.status(), events, elapsed_seconds=time.monotonic() - started))
@@ -78,8 +74,14 @@ def _watch(job: JobHandle, options: DemoOptions, console: Console) -> int:
     return len(chaos.killed_pids)
 
 
-def _told(events: list[str]) -> int:
-    return sum("back after" in event for event in events)
+def _news_of_recoveries(status: JobStatus, events: list[str], elapsed_seconds: float) -> list[str]:
+    told = sum("back after" in event for event in events)
+    return [
+        f"{elapsed_seconds:5.1f} s  back after {recovery.first_record_seconds:.2f} s, from "
+        + (f"chk-{recovery.restored_checkpoint}" if recovery.restored_checkpoint else "nothing")
+        for recovery in status.recoveries[told:]
+        if recovery.first_record_seconds is not None
+    ]
 
 
 def _tell(verdict: Verdict, options: DemoOptions, kills: int, console: Console) -> bool:
@@ -111,5 +113,3 @@ def _tell(verdict: Verdict, options: DemoOptions, kills: int, console: Console) 
                 "counted twice."
             )
     return as_promised and kills >= options.kills
-
-

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import threading
 from collections import deque
@@ -48,7 +49,15 @@ def embedded_session(cores: int, *, verbose: bool = False, settings: dict[str, s
     conf = SparkConf(loadDefaults=False)
     for key, value in {**_settings(cores, verbose=verbose), **(settings or {})}.items():
         conf.set(key, value)
-    with _environment(JAVA_HOME=str(find_java_home(os.environ)), PYSPARK_PYTHON=sys.executable):
+    variables = {
+        "JAVA_HOME": str(find_java_home(os.environ)),
+        # The workers must run the Python, and so the packages, of this process.
+        "PYSPARK_PYTHON": sys.executable,
+        # Else Java asks the name service for the machine's own name, for up to a minute where there is none.
+        "SPARK_LOCAL_IP": LOOPBACK,
+        "SPARK_LOCAL_HOSTNAME": "localhost",
+    }
+    with _environment(variables), _interrupt_handler_kept():
         if SparkContext._gateway is not None or verbose:
             return SparkSession(SparkContext(conf=conf))
         gateway, pump = _launch_quietly(conf)
@@ -75,15 +84,31 @@ def _settings(cores: int, *, verbose: bool) -> dict[str, str]:
 
 
 @contextmanager
-def _environment(**variables: str) -> Iterator[None]:
-    """Sets environment variables for a moment; those that the user set stay."""
-    added = {name: value for name, value in variables.items() if name not in os.environ}
-    os.environ.update(added)
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    """Sets environment variables for a moment."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     try:
         yield
     finally:
-        for name in added:
-            os.environ.pop(name, None)
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _interrupt_handler_kept() -> Iterator[None]:
+    """PySpark's handler of Ctrl-C cancels all Spark jobs, our slots among them, before anyone can stop in order."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _launch_quietly(conf: Any) -> tuple[Any, _StderrPump]:

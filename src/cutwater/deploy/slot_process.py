@@ -17,10 +17,10 @@ from typing import Any, Protocol
 import msgspec
 import pyarrow.flight as flight
 
+from cutwater.config import TlsFiles
 from cutwater.protocol.ids import SlotId
 from cutwater.runtime.flight.control_frames import LinkTimes
 from cutwater.runtime.flight.control_link import ControlLink
-from cutwater.runtime.flight.security import TlsFiles
 from cutwater.runtime.flight.transport import FlightTransport
 from cutwater.runtime.messages import FromCoordinator, SlotRegistered
 from cutwater.runtime.threads import Actor, ActorLoop, MonotonicClock, ThreadBackground
@@ -66,12 +66,12 @@ class SlotMaker(Protocol):
 
 
 encode_order = msgspec.msgpack.Encoder().encode
-_decode_order = msgspec.msgpack.Decoder(SlotOrder).decode
+decode_order = msgspec.msgpack.Decoder(SlotOrder).decode
 
 
 def run_slot(order_bytes: bytes) -> str:
     """Blocks until the slot ended, and says how: "ended", or "failed: …"."""
-    order = _decode_order(order_bytes)
+    order = decode_order(order_bytes)
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     try:
         process = _SlotProcess(order)
@@ -89,8 +89,8 @@ class _SlotProcess:
         clock = MonotonicClock()
         self._order = order
         self._loop = ActorLoop(clock)
-        self._host = _own_address(order.coordinator)
-        self._transport = FlightTransport(self._host, self._loop.wake, tls=order.tls)
+        host, _, port = order.coordinator.rpartition(":")
+        self._transport = FlightTransport(own_address(host.strip("[]"), int(port)), self._loop.wake, tls=order.tls)
         self._background = ThreadBackground(workers_max=BACKGROUND_WORKERS_MAX, post=self._post)
         self._link = ControlLink(
             order.coordinator,
@@ -156,10 +156,9 @@ def _task_attempt() -> int:
     return os.getpid() if context is None else context.taskAttemptId()
 
 
-def _own_address(coordinator: str) -> str:
-    """The address of this machine on the way to the coordinator: where the others reach it too."""
-    host, _, port = coordinator.rpartition(":")
-    family, kind, _, _, target = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0]
+def own_address(host: str, port: int) -> str:
+    """The address of this machine on the way to that one: where the others reach it too."""
+    family, kind, _, _, target = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind) as probe:
         probe.connect(target)  # sends nothing
         address: str = probe.getsockname()[0]

@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 
 from cutwater.deploy import bootstrap
+from cutwater.deploy.session import LOOPBACK
 from cutwater.deploy.shipping import Shipment
-from cutwater.deploy.slot_process import SlotOrder, encode_order
+from cutwater.deploy.slot_process import SlotOrder, encode_order, own_address
 from cutwater.errors import CutwaterError, OperationsError
 from cutwater.protocol.ids import SlotId
 
@@ -31,6 +32,18 @@ SESSION_SETTINGS = {
     "spark.sql.execution.pyspark.udf.idleTimeoutSeconds": "0",
     "spark.sql.execution.pyspark.udf.hideTraceback.enabled": "false",
 }
+
+
+def coordinator_hosts(spark: Any) -> tuple[str, str]:
+    """Where slots reach this process, and where it should listen for that."""
+    if _is_connect(spark):
+        host = own_address(spark.client.host, 1)
+        return host, host
+    settings = spark.sparkContext.getConf()
+    if settings.get("spark.master", "").startswith("local"):
+        return LOOPBACK, LOOPBACK
+    host = settings.get("spark.driver.host")
+    return host, settings.get("spark.driver.bindAddress", host)
 
 
 class SparkSlotPool:
@@ -227,8 +240,11 @@ class _ConnectJobs:
 
 
 def _jobs_of(spark: Any, group: str) -> _ClassicJobs | _ConnectJobs:
-    is_connect = type(spark).__module__.startswith("pyspark.sql.connect")
-    return _ConnectJobs(spark, group) if is_connect else _ClassicJobs(spark, group)
+    return _ConnectJobs(spark, group) if _is_connect(spark) else _ClassicJobs(spark, group)
+
+
+def _is_connect(spark: Any) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def _apply_settings(session: Any) -> None:

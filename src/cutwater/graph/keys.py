@@ -20,7 +20,8 @@ class KeySelector:
     def keys_of(self, batch: Batch) -> list[Any]:
         """One key per record, in order."""
         if self.function is not None:
-            return list(map(self.function, rows_of(batch)))
+            function = self.function
+            return [function(row) for row in rows_of(batch)]
         if isinstance(batch, ObjectBatch):
             return [self._fields_of(value) for value in batch.values]
         columns = [batch.column(name).to_pylist() for name in self.columns]

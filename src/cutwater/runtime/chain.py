@@ -75,8 +75,15 @@ class Chain:
         return any(operator.busy() for operator in self.operators)
 
     def close(self) -> None:
+        """Closes every operator, also when one of them can't: then its failure is raised at the end."""
+        failure: Exception | None = None
         for operator in self.operators:
-            operator.close()
+            try:
+                operator.close()
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     def _emitter(self, sender: int, tag: str | None) -> Target:
         targets = self._targets(sender, tag)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import pickle
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
+from cutwater.connectors.contract import Sink
 from cutwater.errors import (
     AttemptFencedError,
     CutwaterError,
@@ -20,7 +21,7 @@ from cutwater.errors import (
     SlotsMissingError,
     UserError,
 )
-from cutwater.graph.model import NodeKind
+from cutwater.graph.model import LogicalNode, NodeKind
 from cutwater.graph.plan import JobPlan
 from cutwater.protocol import checkpoint_events as checkpointing
 from cutwater.protocol.checkpoint_coordinator import CheckpointCoordinator
@@ -301,6 +302,8 @@ class Coordinator:
         self._services.provider.ensure(0)
         for slot in self._slots:
             self._services.lines.send(slot, messages.EndSlot())
+        for connector in self._sinks():
+            connector.job_ended(self._board.failure)
 
     # Failures.
 
@@ -432,12 +435,14 @@ class Coordinator:
             case _:
                 assert_never(message)
 
+    def _nodes(self) -> Iterator[LogicalNode]:
+        return (node for vertex in self.plan.graph.vertices for node in vertex.operators)
+
     def _connector(self, operator: str) -> Any:
-        for vertex in self.plan.graph.vertices:
-            for node in vertex.operators:
-                if node.uid == operator:
-                    return node.connector
-        raise InternalError(f"no operator {operator!r} in job {self.plan.name!r}")
+        return next(node.connector for node in self._nodes() if node.uid == operator)
+
+    def _sinks(self) -> Iterator[Sink]:
+        return (node.connector for node in self._nodes() if node.kind is NodeKind.SINK)
 
     # Effects of the checkpoint machine.
 
@@ -491,9 +496,7 @@ class Coordinator:
             if self._attempt is not None and self._attempt.number == attempt:
                 self._fail(error)
         elif error is not None:
-            self._execute(
-                self._checkpoints.handle(checkpointing.PublishFailed(attempt, checkpoint, str(error), now))
-            )
+            self._execute(self._checkpoints.handle(checkpointing.PublishFailed(attempt, checkpoint, str(error), now)))
         else:
             self._execute(self._checkpoints.handle(checkpointing.ManifestPublished(attempt, checkpoint, now)))
 

@@ -99,6 +99,7 @@ class Deployment:
                 self._services.send,
                 self._services.background,
                 self._write_snapshot,
+                self._plan.options.buffer_timeout_seconds,
             ),
         )
 
@@ -122,9 +123,7 @@ class Deployment:
             yield ChannelId(self.attempt, edge.index, sender, receiver)
 
     def _reached(self, edge: ExecutionEdge, sender: int) -> range:
-        return receivers_of(
-            edge.partitioning, sender=sender, receivers=self._vertices[edge.receiver].parallelism
-        )
+        return receivers_of(edge.partitioning, sender=sender, receivers=self._vertices[edge.receiver].parallelism)
 
     def _input(self, channel: ChannelId) -> InputChannel:
         sender = TaskId(self._edge(channel).sender, channel.sender)
@@ -136,9 +135,7 @@ class Deployment:
         receiver = TaskId(self._edge(channel).receiver, channel.receiver)
         if receiver in self._here:
             return self._local.setdefault(channel, LocalChannel())
-        return self._services.transport.open_output(
-            channel, self._order.addresses[str(receiver)], self._order.token
-        )
+        return self._services.transport.open_output(channel, self._order.addresses[str(receiver)], self._order.token)
 
     def _edge(self, channel: ChannelId) -> ExecutionEdge:
         return self._plan.graph.edges[channel.edge]

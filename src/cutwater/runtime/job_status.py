@@ -38,7 +38,9 @@ class StatusBoard:
         self._warnings: list[str] = []
         self._completed = 0
         self._failed = 0
-        self._failure: CutwaterError | None = None
+        self.failure: CutwaterError | None = None
+        self._started_at_seconds: float | None = None
+        self._running_seconds = 0.0
         self.status = JobStatus(plan.job_id, plan.name, JobState.CREATED, attempt=0)
 
     def metrics(self, slot: SlotId, encoded: bytes) -> None:
@@ -62,23 +64,22 @@ class StatusBoard:
         if self._recoveries and self._recoveries[-1].cause == str(cause):
             self._recoveries.pop()
         if not reason:
-            self._failure = cause
+            self.failure = cause
             return
-        self._failure = JobFailedError(cause.fact, detail=cause.detail or reason, hint=cause.hint or reason)
-        self._failure.__cause__ = cause
+        self.failure = JobFailedError(cause.fact, detail=cause.detail or reason, hint=cause.hint or reason)
+        self.failure.__cause__ = cause
 
     def recovered(self, recovered: Recovered) -> None:
         for checkpoint, problem in recovered.skipped:
             self.warn(f"snapshot chk-{checkpoint} is damaged and was passed over: {problem}")
         restored = recovered.restored
-        self._amend(
-            restored_checkpoint=restored.manifest.checkpoint if restored else None, skipped=recovered.skipped
-        )
+        self._amend(restored_checkpoint=restored.manifest.checkpoint if restored else None, skipped=recovered.skipped)
 
     def slots_ready(self) -> None:
         self._amend_time("slots_ready_seconds")
 
     def deployed(self, restore_seconds: float) -> None:
+        self._started_at_seconds = self._clock.now_seconds()
         self._amend_time("deployed_seconds")
         self._amend(restore_seconds=restore_seconds)
 
@@ -90,6 +91,8 @@ class StatusBoard:
         self, state: JobState, attempt: Attempt | None, slots: Mapping[SlotId, _SlotFacts], waiting_for: str
     ) -> None:
         """Makes a new status of everything known."""
+        if state is JobState.RUNNING and self._started_at_seconds is not None:
+            self._running_seconds = self._clock.now_seconds() - self._started_at_seconds
         number = attempt.number if attempt is not None else self.status.attempt
         tasks_per_slot = [(slot, len(attempt.tasks_in(slot)) if attempt is not None else 0) for slot in slots]
         self.status = JobStatus(
@@ -98,13 +101,14 @@ class StatusBoard:
             state=state,
             attempt=number,
             waiting_for=waiting_for,
-            failure=self._failure,
+            failure=self.failure,
             slots=tuple(SlotStatus(slot, slots[slot].host, slots[slot].pid, tasks) for slot, tasks in tasks_per_slot),
             tasks=self._tasks(number),
             checkpoints=tuple(self._checkpoints),
             checkpoints_completed=self._completed,
             checkpoints_failed=self._failed,
             recoveries=tuple(self._recoveries),
+            running_seconds=self._running_seconds,
             warnings=tuple(self._warnings),
         )
 

@@ -37,9 +37,7 @@ class ReadProgress:
             state = source.assigner_state()
             begun = self._begun(source.operator)
             unread = tuple(split for split in source.assigned if split.id not in begun)
-            self.assigners[source.operator] = encode_assigner(
-                replace(state, unassigned=unread + state.unassigned)
-            )
+            self.assigners[source.operator] = encode_assigner(replace(state, unassigned=unread + state.unassigned))
 
     def _begun(self, operator: str) -> set[str]:
         reading = {

@@ -84,9 +84,7 @@ def _choose(recovery: Recovery, store: SnapshotStore) -> tuple[Restored | None, 
         match effect:
             case VerifySnapshot(checkpoint, _):
                 problem = store.verify(checkpoint)
-                event: Event = (
-                    SnapshotVerified(checkpoint) if problem is None else SnapshotDamaged(checkpoint, problem)
-                )
+                event: Event = SnapshotVerified(checkpoint) if problem is None else SnapshotDamaged(checkpoint, problem)
                 effects = recovery.handle(event)
             case RestoreFrom(checkpoint, path, skipped):
                 return Restored(store.read_manifest(checkpoint), path), skipped
@@ -134,4 +132,3 @@ def committables_of(store: SnapshotStore, restored: Restored, operator: str) -> 
 
 def assigner_states(restored: Restored | None) -> dict[str, bytes]:
     return dict(restored.manifest.sources) if restored is not None else {}
-

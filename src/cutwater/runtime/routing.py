@@ -181,10 +181,7 @@ class OutputGate:
         self._channels = [channel for router in self._routers for channel in router.channels]
 
     def has_room(self) -> bool:
-        for channel in self._channels:
-            if not channel.has_room():
-                return False
-        return True
+        return all(channel.has_room() for channel in self._channels)
 
     def flush(self) -> None:
         for channel in self._channels:

@@ -13,7 +13,7 @@ from typing import Any, assert_never
 
 import cloudpickle
 
-from cutwater.errors import CutwaterError, InternalError, ChannelBrokenError
+from cutwater.errors import ChannelBrokenError, CutwaterError, InternalError
 from cutwater.graph.plan import JobPlan
 from cutwater.protocol.ids import AttemptNumber, SlotId, TaskId
 from cutwater.protocol.splits import Split
@@ -92,17 +92,19 @@ class Slot:
         metrics = task.metrics
         progressed: list[bool] = []
         self._guard(task.id, lambda: progressed.append(task.step()))
+        if not progressed:
+            return False  # it failed, and the deployment is gone
         ended = self._clock.now_seconds()
         task.turn_ends(ended)
-        if progressed and progressed[0]:
+        if progressed[0]:
             metrics.busy_seconds += ended - started
-        elif task.backpressured():
+        elif task.backpressured:
             metrics.backpressured_seconds += waited + ended - started
         else:
             metrics.idle_seconds += waited + ended - started
         if metrics.records_in and not self._first_record_reported:
             self._report_first_record()
-        return bool(progressed and progressed[0])
+        return progressed[0]
 
     def _report_first_record(self) -> None:
         assert self._deployment is not None

@@ -125,7 +125,5 @@ def encode_assigner(state: AssignerState) -> bytes:
 
 
 def decode_assigner(data: bytes) -> AssignerState:
-    unassigned, known, complete = msgspec.msgpack.decode(
-        data, type=tuple[list[tuple[str, bytes]], list[str], bool]
-    )
+    unassigned, known, complete = msgspec.msgpack.decode(data, type=tuple[list[tuple[str, bytes]], list[str], bool])
     return AssignerState(tuple(Split(*pair) for pair in unassigned), frozenset(known), complete)

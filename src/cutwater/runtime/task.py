@@ -28,7 +28,6 @@ from cutwater.protocol.aligner import (
 from cutwater.protocol.elements import Barrier, EndOfInput, Idle, Watermark
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
 from cutwater.protocol.splits import Split
-from cutwater.protocol.watermarks import Event as WatermarkEvent
 from cutwater.protocol.watermarks import (
     AdvanceWatermark,
     BecomeIdle,
@@ -37,6 +36,7 @@ from cutwater.protocol.watermarks import (
     WatermarkArrived,
     WatermarkMerger,
 )
+from cutwater.protocol.watermarks import Event as WatermarkEvent
 from cutwater.runtime.chain import Chain
 from cutwater.runtime.channels import InputGate
 from cutwater.runtime.messages import (
@@ -55,9 +55,6 @@ from cutwater.snapshots.format import TaskSnapshot
 
 SnapshotWriter = Callable[[CheckpointId, TaskId, Sequence[tuple[str, OperatorSnapshot]]], TaskSnapshot]
 
-#: Rows that wait for company leave after this long, even when the task is never idle.
-BUFFER_SECONDS_MAX = 0.01
-
 
 @dataclass(frozen=True, slots=True)
 class TaskServices:
@@ -68,6 +65,8 @@ class TaskServices:
     send: Callable[[FromSlot], None]
     background: Background
     write_snapshot: SnapshotWriter
+    #: Rows that wait for company leave after this long, even when the task is never idle.
+    buffer_seconds_max: float
 
 
 class Task:
@@ -89,6 +88,8 @@ class Task:
         self.inputs = inputs
         self.outputs = outputs
         self.finished = False
+        #: The last step found no room below.
+        self.backpressured = False
         self.metrics = TaskMetrics(task=str(task_id))
         self._aligner = aligner
         self._watermarks = WatermarkMerger(channels)
@@ -114,14 +115,10 @@ class Task:
         """One piece of work; False: nothing to do right now."""
         if self._to_commit is not None or (self._ended and not self.finished):
             self._report_progress_of_commits()
-        if self._ended:
-            return False
-        if not self.outputs.has_room():
+        self.backpressured = not self._ended and not self.outputs.has_room()
+        if self._ended or self.backpressured:
             return False
         return self._step_source() if self._source is not None else self._step_inputs()
-
-    def backpressured(self) -> bool:
-        return not self._ended and not self.outputs.has_room()
 
     def wake_at(self) -> float | None:
         return self._source.wake_at() if self._source is not None and not self._ended else None
@@ -161,9 +158,7 @@ class Task:
         assert source is not None
         read = source.poll()
         if source.wants_split():
-            self._services.send(
-                SplitRequested(self._services.attempt, self.chain.vertex.uid, self.id.subtask)
-            )
+            self._services.send(SplitRequested(self._services.attempt, self.chain.vertex.uid, self.id.subtask))
         while (progress := source.take_progress()) is not None:
             sequence, readers = progress
             self._services.send(
@@ -271,9 +266,7 @@ class Task:
             )
             self._services.send(SnapshotWritten(self._services.attempt, checkpoint, self.id, timed))
 
-        self._services.background.submit(
-            lambda: self._services.write_snapshot(checkpoint, self.id, frozen), done
-        )
+        self._services.background.submit(lambda: self._services.write_snapshot(checkpoint, self.id, frozen), done)
 
     def _end_of_snapshot(self) -> float:
         self._snapshots_under_way -= 1
@@ -289,7 +282,7 @@ class Task:
 
     def _flush_if_old(self) -> None:
         now = self._services.clock.now_seconds()
-        if now - self._flushed_at_seconds > BUFFER_SECONDS_MAX:
+        if now - self._flushed_at_seconds > self._services.buffer_seconds_max:
             self.outputs.flush()
             self._flushed_at_seconds = now
 

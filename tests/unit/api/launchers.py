@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cutwater.api.launching import JobResult, LaunchOptions
+from cutwater.api.launching import LaunchOptions
 from cutwater.errors import JobFailedError
 from cutwater.graph.plan import JobPlan
 from cutwater.protocol.lifecycle import JobState
-from cutwater.status import JobStatus
+from cutwater.status import JobResult, JobStatus
 
 
 class FakeJob:
@@ -26,7 +26,7 @@ class FakeJob:
         self.calls.append(("wait", timeout_seconds))
         if self._failure is not None:
             raise self._failure
-        return JobResult(self.job_id, self._plan.name, JobState.FINISHED, 1.0, self.status())
+        return JobResult(JobStatus(self.job_id, self._plan.name, JobState.FINISHED, attempt=1), 1.0)
 
     def cancel(self) -> None:
         self.calls.append("cancel")

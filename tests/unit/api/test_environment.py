@@ -23,7 +23,8 @@ def counting(launcher: FakeLauncher, **options: object) -> cw.Environment:
 def test_execute_launches_the_job_and_waits_for_it() -> None:
     launcher = FakeLauncher()
     result = counting(launcher).execute("word count")
-    assert (result.name, result.job_id, launcher.jobs[0].calls) == ("word count", "word-count", [("wait", None)])
+    assert (result.status.name, result.status.job_id) == ("word count", "word-count")
+    assert launcher.jobs[0].calls == [("wait", None)]
 
 
 def test_a_launched_plan_has_the_graph_the_options_and_the_guarantees() -> None:
@@ -126,6 +127,14 @@ def test_collecting_runs_what_the_stream_needs_and_leaves_the_job_as_it_was() ->
     plan, _ = launcher.launched[0]
     assert [node.uid for vertex in plan.graph.vertices for node in vertex.operators][:1] == ["other"]
     assert str(env.explain()) == before
+
+
+def test_every_collection_is_a_job_of_its_own() -> None:
+    launcher = FakeLauncher()
+    numbers = cw.Environment(launcher=launcher).from_collection([1])
+    numbers.execute_and_collect()
+    numbers.execute_and_collect()
+    assert len({plan.job_id for plan, _ in launcher.launched}) == 2
 
 
 def test_collected_values_come_back_in_the_order_of_arrival() -> None:

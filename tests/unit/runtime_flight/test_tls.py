@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from cutwater.batches import ObjectBatch
+from cutwater.config import TlsFiles
+from cutwater.deploy.slot_process import SlotOrder, decode_order, encode_order
 from cutwater.errors import ChannelBrokenError, ConfigurationError
 from cutwater.protocol.ids import AttemptNumber
-from cutwater.runtime.flight.security import TlsFiles
 from cutwater.runtime.seams import ChannelId
 
 from .conftest import MakeTransport
@@ -26,14 +27,13 @@ def _certificates(folder: Path) -> TlsFiles:
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
     openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=authority", "-days", "1")
     openssl("req", *key, "-keyout", "slot.key", "-out", "slot.csr", "-subj", "/CN=cutwater")
-    (folder / "names").write_text("subjectAltName=DNS:cutwater\n")
+    (folder / "names").write_text("subjectAltName=IP:127.0.0.1\n")
     signed = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "1", "-extfile", "names")
     openssl("x509", "-req", "-in", "slot.csr", *signed, "-out", "slot.pem")
     return TlsFiles(
         certificate=str(folder / "slot.pem"),
         key=str(folder / "slot.key"),
-        authority=str(folder / "ca.pem"),
-        server_name="cutwater",
+        ca=str(folder / "ca.pem"),
     )
 
 
@@ -76,4 +76,9 @@ def test_a_stranger_is_kept_out(make_transport: MakeTransport, ours: TlsFiles, t
 
 def test_a_missing_file_is_named(make_transport: MakeTransport, ours: TlsFiles) -> None:
     with pytest.raises(ConfigurationError, match=r'the TLS file "nowhere\.pem" can\'t be read'):
-        make_transport(tls=TlsFiles("nowhere.pem", ours.key, ours.authority))
+        make_transport(tls=TlsFiles(certificate="nowhere.pem", key=ours.key, ca=ours.ca))
+
+
+def test_an_order_carries_the_paths_to_the_slot(ours: TlsFiles) -> None:
+    order = SlotOrder(name="slot-0", coordinator="127.0.0.1:1", token="secret", tls=ours)
+    assert decode_order(encode_order(order)) == order

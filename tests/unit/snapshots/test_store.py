@@ -280,6 +280,16 @@ def test_a_driver_that_wakes_up_does_not_discard_what_a_newer_attempt_has(store:
     assert not storage.exists("job/chk-7/count-0-a1.state")
 
 
+def test_what_a_newer_attempt_wrote_is_kept_even_by_one_that_has_not_seen_its_claim(
+    store: SnapshotStore, storage: Interrupted
+):
+    store.claim_attempt()
+    write_task(store, 7, 1)
+    write_task(store, 7, 2)
+    store.discard(7)
+    assert storage.list("job/chk-7") == ["job/chk-7/count-0-a2.state"]
+
+
 def test_a_newer_attempt_discards_what_older_ones_left(store: SnapshotStore, storage: Interrupted):
     store.claim_attempt()
     store.publish(manifest_of(6, 1, write_task(store, 6, 1)))

@@ -11,8 +11,9 @@ from typing import Any
 
 import pyarrow.flight as flight
 
+from cutwater.config import TlsFiles
 from cutwater.runtime.flight.control_frames import HANG_UP, MESSAGE, SIGN_OF_LIFE, LinkTimes
-from cutwater.runtime.flight.security import TlsFiles, call_options, connect, end_call
+from cutwater.runtime.flight.security import call_options, connect, end_call
 from cutwater.runtime.messages import FromCoordinator, FromSlot, SlotRegistered, decode_from_coordinator, encode
 
 

@@ -14,9 +14,10 @@ from typing import Any
 
 import pyarrow.flight as flight
 
+from cutwater.config import TlsFiles
 from cutwater.protocol.ids import SlotId
 from cutwater.runtime.flight.control_frames import HANG_UP, MESSAGE, SIGN_OF_LIFE, LinkTimes
-from cutwater.runtime.flight.security import TlsFiles, address_of, require_token, server_arguments
+from cutwater.runtime.flight.security import address_of, require_token, server_arguments
 from cutwater.runtime.flight.transport import shut_down
 from cutwater.runtime.messages import FromCoordinator, FromSlot, SlotRegistered, decode_from_slot, encode
 
@@ -28,7 +29,7 @@ class ControlServer:
 
     `deliver` and `lost` are called on gRPC's threads and must not block: post to the coordinator's loop. For each slot
     the first message is `SlotRegistered`; after `lost(slot, reason)`, once, nothing more comes from it. A slot that
-    was hung up on is not reported as lost.
+    was hung up on is not reported as lost. `host` is where slots reach us; we listen on `listen_host` if it differs.
     """
 
     def __init__(
@@ -40,10 +41,11 @@ class ControlServer:
         lost: Callable[[SlotId, str], None],
         tls: TlsFiles | None = None,
         times: LinkTimes | None = None,
+        listen_host: str | None = None,
     ) -> None:
         self._lines = _Lines(deliver, lost)
         self._times = times or LinkTimes()
-        self._server = _ControlFlightServer(token, self._lines, **server_arguments(host, tls))
+        self._server = _ControlFlightServer(token, self._lines, **server_arguments(listen_host or host, tls))
         self._closed = threading.Event()
         self.address = address_of(host, self._server.port)
         threading.Thread(target=self._watch, name="cutwater-control-watch", daemon=True).start()

@@ -9,27 +9,16 @@ from __future__ import annotations
 import contextlib
 import hmac
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow.flight as flight
 
+from cutwater.config import TlsFiles
 from cutwater.errors import ConfigurationError
 
 AUTHORIZATION = "authorization"
 CONNECT_TIMEOUT_MS = 3_000
-
-
-@dataclass(frozen=True, slots=True)
-class TlsFiles:
-    """Paths, the same on every machine: a certificate with its key, and the authority that signed all of them."""
-
-    certificate: str
-    key: str
-    authority: str
-    server_name: str | None = None
-    """The name in the certificates, where they don't name the addresses of the machines."""
 
 
 def server_arguments(host: str, tls: TlsFiles | None) -> dict[str, Any]:
@@ -40,7 +29,7 @@ def server_arguments(host: str, tls: TlsFiles | None) -> dict[str, Any]:
         "location": f"grpc+tls://{_bracketed(host)}:0",
         "tls_certificates": [(_read(tls.certificate), _read(tls.key))],
         "verify_client": True,
-        "root_certificates": _read(tls.authority),
+        "root_certificates": _read(tls.ca),
     }
 
 
@@ -51,10 +40,9 @@ def connect(address: str, tls: TlsFiles | None) -> flight.FlightClient:
         return flight.FlightClient(f"grpc://{address}", generic_options=options)
     return flight.FlightClient(
         f"grpc+tls://{address}",
-        tls_root_certs=_read(tls.authority),
+        tls_root_certs=_read(tls.ca),
         cert_chain=_read(tls.certificate),
         private_key=_read(tls.key),
-        override_hostname=tls.server_name,
         generic_options=options,
     )
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pyarrow.flight as flight
 
+from cutwater.config import TlsFiles
 from cutwater.protocol.ids import AttemptNumber
 from cutwater.runtime.flight import wire
 from cutwater.runtime.flight.inbox import Inbox, QueueLimits
 from cutwater.runtime.flight.outbox import CHANNEL_HEADER, Outbox, channel_text
 from cutwater.runtime.flight.peers import Peers
 from cutwater.runtime.flight.security import (
-    TlsFiles,
     address_of,
     connect,
     first_header,

@@ -49,8 +49,8 @@ class Checker:
         self._job_id = job_id
         self._store = SnapshotStore(storage.files, job_id)
         self._entries: list[JournalEntry] = []
-        self._triggered = 0
-        self._completed: set[int] = set()
+        #: By id, the attempt that completed it.
+        self._completed: dict[int, int] = {}
         #: By sink, the parts that some completed snapshot holds.
         self._covered: dict[str, set[str]] = {uid: set() for uid in case.sinks}
         storage.created = self._file_created
@@ -59,16 +59,20 @@ class Checker:
     def attempts(self) -> int:
         return sum(isinstance(entry, AttemptClaimed) for entry in self._entries)
 
+    @property
+    def _newest_claim(self) -> int:
+        return max((entry.attempt for entry in self._entries if isinstance(entry, AttemptClaimed)), default=0)
+
     # After every event.
 
     def coordinator_says(self, who: str, message: messages.FromCoordinator) -> None:
         match message:
             case messages.TriggerCheckpoint(attempt=attempt, checkpoint=checkpoint):
-                self._triggered = max(self._triggered, checkpoint)
-                if checkpoint in self._completed:
+                # A zombie may use an id again that it can't publish; each attempt has files of its own.
+                if attempt == self._newest_claim and checkpoint <= max(self._completed, default=0):
                     raise InvariantBroken("checkpoint ids only grow", f"{who} triggers {checkpoint} of {attempt} again")
-            case messages.CheckpointCompleted(checkpoint=checkpoint):
-                if checkpoint not in self._completed:
+            case messages.CheckpointCompleted(attempt=attempt, checkpoint=checkpoint):
+                if self._completed.get(checkpoint) != attempt:
                     raise InvariantBroken("complete means published", f"checkpoint {checkpoint} is not in the journal")
             case _:
                 pass
@@ -88,8 +92,7 @@ class Checker:
             raise InvariantBroken("prepared output lasts until it is committed", f"{sink} misses {part}")
 
     def fenced(self, who: str) -> None:
-        claims = [entry.attempt for entry in self._entries if isinstance(entry, AttemptClaimed)]
-        self._world.note("%s is fenced, the newest claim is %s", who, max(claims, default=0))
+        self._world.note("%s is fenced, the newest claim is %s", who, self._newest_claim)
 
     def _file_created(self, path: str) -> None:
         if path.startswith(f"{self._job_id}/journal/"):
@@ -100,13 +103,12 @@ class Checker:
                     self._completed_in_journal(entry)
 
     def _completed_in_journal(self, entry: SnapshotCompleted) -> None:
-        newest = max((other.attempt for other in self._entries if isinstance(other, AttemptClaimed)), default=0)
-        if entry.attempt != newest:
-            raise InvariantBroken("a fenced attempt publishes nothing", f"{entry}, but {newest} has claimed the job")
+        if entry.attempt != self._newest_claim:
+            raise InvariantBroken("a fenced attempt publishes nothing", f"{entry} behind a claim of {self._newest_claim}")
         if entry.checkpoint in self._completed:
             raise InvariantBroken("no id completes twice", str(entry))
         is_newest = entry.checkpoint > max(self._completed, default=0)
-        self._completed.add(entry.checkpoint)
+        self._completed[entry.checkpoint] = entry.attempt
         manifest = reader.load_manifest(self._storage.files, entry.path, entry.attempt)
         problem = reader.verify(self._storage.files, entry.path, manifest)
         if problem is not None:
@@ -241,10 +243,9 @@ class Checker:
 
     def _check_nothing_pending(self) -> None:
         """A zombie of an older attempt may leave something; the newest attempt may not."""
-        newest = max((entry.attempt for entry in self._entries if isinstance(entry, AttemptClaimed)), default=0)
         for sink in self._case.sinks:
             for path in self._storage.files.list(f"out/{sink}/pending"):
-                if attempt_of(path) >= newest:
+                if attempt_of(path) >= self._newest_claim:
                     raise InvariantBroken("no work is left pending", path)
 
 

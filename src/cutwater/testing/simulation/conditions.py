@@ -58,6 +58,7 @@ class Conditions:
     slow_seconds: float
     #: How often a reader has nothing just now.
     hiccups: float
+    hiccup_seconds: float
     slot_start_seconds: float
     notice_seconds: float
     zombie_seconds: float
@@ -69,13 +70,13 @@ class Conditions:
 
 def draw_conditions(random: Random, *, coordinator_may_fail: bool, calm: bool = False) -> Conditions:
     """The world of a seed."""
-    horizon = random.choice((0.15, 0.3, 0.6, 1.0))
+    horizon = random.choice((0.05, 0.1, 0.2, 0.4))
     kinds = [kind for kind in Fault if coordinator_may_fail or kind not in COORDINATOR_FAULTS]
     enabled = random.sample(kinds, random.randint(1, len(kinds)))
-    count = 0 if calm else random.choice((0, 1, 1, 2, 3, 4, 6))
+    count = 0 if calm else random.choice((0, 1, 2, 3, 5, 8))
     storage_kinds = list(StorageFault)
     storage_enabled = random.sample(storage_kinds, random.randint(0, len(storage_kinds)))
-    rate = random.choice((0.0, 0.0, 0.01, 0.03, 0.08))
+    rate = random.choice((0.0, 0.005, 0.01, 0.03, 0.08))
     return Conditions(
         step_seconds=random.choice((0.0002, 0.0005, 0.001)),
         line_seconds=random.choice((0.0003, 0.001, 0.004)),
@@ -86,7 +87,8 @@ def draw_conditions(random: Random, *, coordinator_may_fail: bool, calm: bool = 
         interleaving=random.choice((0.0, 0.2, 0.6)),
         operation_seconds=random.choice((0.0005, 0.003)),
         slow_seconds=random.choice((0.05, 0.3)),
-        hiccups=random.choice((0.0, 0.1, 0.4)),
+        hiccups=random.choice((0.0, 0.2, 0.5)),
+        hiccup_seconds=random.choice((0.002, 0.01)),
         slot_start_seconds=random.choice((0.002, 0.02)),
         notice_seconds=random.choice((0.001, 0.01, 0.05)),
         zombie_seconds=random.choice((0.005, 0.05, 0.3)),

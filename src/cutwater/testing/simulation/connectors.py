@@ -59,7 +59,7 @@ class SimulatedReader(SplitReader):
     def read(self, limit: int, now_seconds: float) -> Batch | None:
         world = registry.current().world
         if self._wake_at is None and world.random.random() < world.conditions.hiccups:
-            self._wake_at = now_seconds + world.delay(0.002)
+            self._wake_at = now_seconds + world.delay(world.conditions.hiccup_seconds)
         if self._wake_at is not None:
             if now_seconds < self._wake_at:
                 return None

@@ -115,7 +115,7 @@ def _plan(case: Case, random: Random) -> JobPlan:
         checkpoints = Checkpoints(mode=CheckpointMode.NONE, storage="simulated")
     else:
         checkpoints = Checkpoints(
-            every=random.choice((0.01, 0.03, 0.1)),
+            every=random.choice((0.005, 0.015, 0.05)),
             mode=case.mode,
             storage="simulated",
             timeout=random.choice((0.1, 0.5, 10.0)),

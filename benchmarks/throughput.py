@@ -1,0 +1,64 @@
+"""What do checkpoints cost a keyed count?
+
+Rounds of all settings in turn, so that a noisy moment hits them alike; the overhead is the median of the ratios
+within the rounds.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import cutwater as cw
+from benchmarks.measuring import median, record
+
+KEYS = 1_000
+SETTINGS: dict[str, str | None] = {"off": None, "every 1 s": "1s", "every 100 ms": "100ms"}
+
+
+@dataclass(frozen=True)
+class Run:
+    seconds: float
+    checkpoints: int
+
+
+def key_of(index: int) -> str:
+    return f"user_{index % KEYS}"
+
+
+def run(spark: Any, every: str | None, records: int) -> Run:
+    """Seconds from the start of the tasks to the end of their input, without the start of Spark and slots."""
+    with tempfile.TemporaryDirectory(prefix="cutwater-bench-") as folder:
+        checkpoints = (
+            cw.Checkpoints(mode="none") if every is None else cw.Checkpoints(every=every, storage=f"file://{folder}")
+        )
+        env = cw.Environment(
+            spark=spark, parallelism=2, checkpoints=checkpoints, state_backend="filesystem", restart=cw.restart.none()
+        )
+        source = cw.sources.generator(key_of, count=records)
+        env.from_source(source, uid="keys").key_by(str).count(uid="count").sink_to(cw.sinks.discard(), uid="end")
+        result = env.submit("benchmark").wait()
+        return Run(result.status.running_seconds, result.checkpoints_completed)
+
+
+def measure(spark: Any, console: Console, *, records: int, rounds: int) -> None:
+    runs: dict[str, list[Run]] = {name: [] for name in SETTINGS}
+    run(spark, None, records // 10)  # warm up: imports and the page cache
+    for _ in range(rounds):
+        for name, every in SETTINGS.items():
+            runs[name].append(run(spark, every, records))
+    table = Table(title=f"keyed count, {records:,} records, {KEYS:,} keys, 2 slots, one shuffle; median of {rounds}")
+    for heading in ("checkpoints", "records/s", "overhead", "taken"):
+        table.add_column(heading, justify="right")
+    for name, measured in runs.items():
+        seconds = median(one.seconds for one in measured)
+        overhead = median(one.seconds / off.seconds - 1 for one, off in zip(measured, runs["off"], strict=True))
+        taken = median(one.checkpoints for one in measured)
+        table.add_row(name, f"{records / seconds:,.0f}", f"{overhead:+.1%}", f"{taken:.0f}")
+        record({"benchmark": "throughput", "checkpoints": name, "records_per_second": records / seconds,
+                "overhead": overhead})  # fmt: skip
+    console.print(table)
