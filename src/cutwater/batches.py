@@ -37,7 +37,7 @@ def row_maker(names: tuple[str, ...]) -> Callable[[Iterable[Any]], Any]:
         return make_row, (names, tuple(row))
 
     # The class exists in no module, so a row is pickled as its names and values.
-    kind = type("Row", (namedtuple("Row", names, rename=True),), {"__slots__": (), "__reduce__": reduce})  # type: ignore[misc]
+    kind = type("Row", (namedtuple("Row", names, rename=True),), {"__slots__": (), "__reduce__": reduce})
     return kind._make  # type: ignore[attr-defined, no-any-return]
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
-from cutwater.config import refuse_unknown
+from cutwater.config import JobOptions, refuse_unknown
 from cutwater.connectors.contract import Sink, Source
 from cutwater.errors import ConfigurationError, GraphError
 from cutwater.graph.keys import KeySelector

@@ -136,8 +136,13 @@ class Sink(ABC):
     def commit(self, committables: Sequence[bytes]) -> None:
         """Makes prepared work visible. Idempotent: may be called again with the same after a failure, anywhere."""
 
-    def recover(self, *, job_id: str, uid: str, committables: Sequence[bytes]) -> None:
+    def recover(
+        self, *, job_id: str, uid: str, committables: Sequence[bytes], attempt: AttemptNumber | None = None
+    ) -> None:
         """Before an attempt starts: commit exactly these, roll back all else this job prepared. In the driver.
+
+        Only what attempts before this one prepared (None: all): a driver that was thought dead may recover late, when
+        a newer attempt has begun to write.
 
         The default commits; a sink whose unfinished work is visible or takes room overrides it.
         """

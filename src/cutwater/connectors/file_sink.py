@@ -25,7 +25,7 @@ from cutwater.connectors.contract import Delivery, Sink, SinkWriter, WriterConte
 from cutwater.connectors.file_formats import Encoder, JsonLinesEncoder, ParquetEncoder, TextEncoder
 from cutwater.connectors.settings import absolute_path, check_choice, check_positive
 from cutwater.errors import ConfigurationError, StorageError
-from cutwater.protocol.ids import CheckpointId
+from cutwater.protocol.ids import AttemptNumber, CheckpointId
 
 Format = Literal["text", "json", "parquet"]
 
@@ -139,13 +139,17 @@ class FileSink(Sink):
         if committables:
             _sync_folder(self.folder)
 
-    def recover(self, *, job_id: str, uid: str, committables: Sequence[bytes]) -> None:
+    def recover(
+        self, *, job_id: str, uid: str, committables: Sequence[bytes], attempt: AttemptNumber | None = None
+    ) -> None:
         self.commit(committables)
-        prefix = _pending_prefix(job_id, uid)
+        # The whole name: the prefix of sink "out" also begins the files of a sink "out-2".
+        ours = re.compile(re.escape(_pending_prefix(job_id, uid)) + r"\d+-a(\d+)-\d+\..*")
         pending_folder = os.path.join(self.folder, _PENDING)
         with suppress(FileNotFoundError):
             for name in os.listdir(pending_folder):
-                if name.startswith(prefix):
+                match = ours.fullmatch(name)
+                if match and (attempt is None or int(match[1]) < attempt):
                     with suppress(FileNotFoundError):
                         os.unlink(os.path.join(pending_folder, name))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 import time
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ class DemoOptions:
 
 def run_demo(options: DemoOptions, console: Console) -> bool:
     """True: the outcome is what the mode promises."""
+    logging.getLogger("cutwater").setLevel(logging.ERROR)  # the view tells it all
     with tempfile.TemporaryDirectory(prefix="cutwater-demo-") as root:
         folders = DemoFolders(Path(root))
         expected = write_books(folders.books, lines_per_book=int(options.lines_per_second * options.seconds))
@@ -87,16 +89,18 @@ def _news_of_recoveries(status: JobStatus, events: list[str], elapsed_seconds: f
 def _tell(verdict: Verdict, options: DemoOptions, kills: int, console: Console) -> bool:
     console.print(
         f"\n{kills} kills survived. Words counted: {verdict.counted_total:,}; without failures: "
-        f"{verdict.expected_total:,}. Rows in the output files: {verdict.repeated_rows:,} repeated, "
-        f"{verdict.missing_rows:,} missing."
+        f"{verdict.expected_total:,}."
     )
     match options.mode:
         case "exactly_once":
             as_promised = verdict.exact
             console.print(
-                "[bold green]Identical.[/bold green] Every record counted exactly once, in state and in the output."
+                "[bold green]Identical.[/bold green] Every record counted exactly once, in state and in the output: "
+                "each word's count goes up one by one in the files, no row repeated, none missing."
                 if as_promised
-                else "[bold red]NOT identical: this is a bug in Cutwater.[/bold red]"
+                else f"[bold red]NOT identical: this is a bug in Cutwater.[/bold red] Words too high: "
+                f"{verdict.words_too_high}, too low: {verdict.words_too_low}; rows repeated: "
+                f"{verdict.repeated_rows}, missing: {verdict.missing_rows}."
             )
         case "at_least_once":
             as_promised = verdict.words_too_low == 0

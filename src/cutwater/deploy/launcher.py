@@ -21,6 +21,7 @@ import cloudpickle
 
 from cutwater.api.launching import LaunchOptions
 from cutwater.connectors.contract import Source
+from cutwater.deploy.announcer import Announcer
 from cutwater.deploy.session import active_session, embedded_session
 from cutwater.deploy.shipping import pack
 from cutwater.deploy.slot_process import SlotOrder
@@ -81,6 +82,8 @@ class SparkJob:
 
     def __init__(self, job: JobPlan, options: LaunchOptions, spark: Any, store: SnapshotStore) -> None:
         clock = MonotonicClock()
+        announcer = Announcer(job)
+        announcer.starts()
         token = secrets.token_urlsafe(24)
         times = LinkTimes(job.options.heartbeat_interval_seconds, job.options.heartbeat_timeout_seconds)
         self.job_id = job.job_id
@@ -106,7 +109,7 @@ class SparkJob:
             store=store,
             new_token=lambda: secrets.token_urlsafe(24),
             random=random.random,
-            listener=lambda status: None,
+            listener=lambda status: announcer.update(status, clock.now_seconds()),
         )
         self._coordinator = Coordinator(job, cloudpickle.dumps(job), services, _history(options))
         self._thread = threading.Thread(target=self._run, name=f"cutwater-coordinator-{job.job_id}", daemon=True)

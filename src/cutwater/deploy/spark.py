@@ -123,6 +123,7 @@ class SparkSlotPool:
         deadline = time.monotonic() + CANCEL_SECONDS_MAX
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
+        self._jobs.release()
 
     # On the threads of the slots.
 
@@ -196,6 +197,9 @@ class _ClassicJobs:
     def cancel(self) -> None:
         self._context.cancelJobGroup(self._group)
 
+    def release(self) -> None:
+        """Nothing of ours is left: the session shares everything with the user's."""
+
     def alive(self) -> bool:
         return self._context._jsc is not None and not self._context._jsc.sc().isStopped()
 
@@ -228,6 +232,14 @@ class _ConnectJobs:
 
     def cancel(self) -> None:
         self._session.interruptTag(self._tag)
+
+    def release(self) -> None:
+        # Not `stop`, which ends a local server. A client left open would hold up the exit of the process for minutes
+        # once the server is gone.
+        with contextlib.suppress(Exception):
+            self._session.client.release_session()
+        with contextlib.suppress(Exception):
+            self._session.client.close()
 
     def alive(self) -> bool:
         return not self._session.is_stopped

@@ -73,7 +73,7 @@ def recover(plan: JobPlan, store: SnapshotStore, history: History) -> Recovered:
     restored, skipped = _choose(recovery, store)
     if restored is None and history.restore_path is not None:
         restored = _from_path(store, history.restore_path)
-    _recover_sinks(plan, store, restored)
+    _recover_sinks(plan, store, restored, attempt)
     return Recovered(attempt, store.next_checkpoint(entries), restored, skipped)
 
 
@@ -108,12 +108,14 @@ def _from_path(store: SnapshotStore, path: str) -> Restored:
     return Restored(manifest, path)
 
 
-def _recover_sinks(plan: JobPlan, store: SnapshotStore, restored: Restored | None) -> None:
+def _recover_sinks(plan: JobPlan, store: SnapshotStore, restored: Restored | None, attempt: AttemptNumber) -> None:
     for vertex in plan.graph.vertices:
         for node in vertex.operators:
             if node.kind is NodeKind.SINK:
                 committables = committables_of(store, restored, node.uid) if restored is not None else []
-                node.connector.recover(job_id=plan.job_id, uid=node.uid, committables=committables)
+                node.connector.recover(
+                    job_id=plan.job_id, uid=node.uid, committables=committables, attempt=attempt
+                )
 
 
 def committables_of(store: SnapshotStore, restored: Restored, operator: str) -> list[bytes]:

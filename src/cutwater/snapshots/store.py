@@ -163,21 +163,21 @@ class SnapshotStore:
         """Deletes what is there of a checkpoint, complete or not. The manifest first: no half is taken for a whole.
 
         Files of newer attempts are left alone. So are, once there is a newer attempt, those of older ones and those
-        of a completed checkpoint: the newer attempt may be restoring from them.
+        of a completed checkpoint: the newer attempt may be restoring from them. The newest completed one always stays.
         """
         entries = self.journal()
         mine = self._attempt
         if mine is None:
             raise InternalError(f"checkpoint {checkpoint} is to be discarded before an attempt was claimed")
         attempts = {int(match[1]) for path in self._files(checkpoint) if (match := _OF_ATTEMPT.search(path))}
+        completed = [entry for entry in entries if isinstance(entry, SnapshotCompleted)]
+        completed_by = {entry.attempt for entry in completed if entry.checkpoint == checkpoint}
         if not may_append(entries, mine):
-            completed = {
-                entry.attempt
-                for entry in entries
-                if isinstance(entry, SnapshotCompleted) and entry.checkpoint == checkpoint
-            }
-            attempts = (attempts & {mine}) - completed
-        for attempt in attempts:
+            attempts = (attempts & {mine}) - completed_by
+        if checkpoint == max((entry.checkpoint for entry in completed), default=None):
+            # Given up by its coordinator, which did not hear that it was published; recovery would start from it.
+            attempts -= completed_by
+        for attempt in sorted(attempts):
             if attempt <= mine:
                 self._discard_attempt(checkpoint, attempt)
 

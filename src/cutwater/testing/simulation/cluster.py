@@ -94,6 +94,8 @@ class CoordinatorNode:
         self._missed: set[SlotId] = set()
         world = run.world
         self.process = Process(world, name)
+        # Without checkpoints nothing survives the driver: a new one would start the job, not go on with it.
+        self.process.mortal = plan.options.checkpoints.enabled
         services = CoordinatorServices(
             clock=world,
             lines=self,
@@ -111,6 +113,12 @@ class CoordinatorNode:
         self.process.on_end.append(self._on_end)
         self.coordinator.start()
         self.process.wake()
+
+    @property
+    def has_history(self) -> bool:
+        """It knows which snapshots are its own past."""
+        history = self.coordinator._history
+        return history.restore_latest or history.first_attempt is not None
 
     # The SlotLines seam.
 

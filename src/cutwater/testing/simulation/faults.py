@@ -33,9 +33,12 @@ def _strike(run: Run, fault: Fault) -> None:
             if official is not None:
                 official.process.end("killed")
         case Fault.PARTITION_COORDINATOR:
-            if official is not None:
+            if official is not None and official.has_history:
                 official.partition()
                 cluster.replace(official)
+            elif official is not None:
+                # Told to start fresh and not begun yet: it would start the job a second time, as it was told to.
+                official.process.end("killed")
         case Fault.POISON:
             world.note("the next user function fails")
             run.poisoned = True
@@ -48,6 +51,6 @@ def _strike(run: Run, fault: Fault) -> None:
             if processes:
                 stalled = random.choice(processes)
                 stalled.stalled_until = world.now + world.delay(0.1)
-                world.note("%s stalls until %.6f", stalled.name, stalled.stalled_until)
+                world.note("%s stalls until %s", stalled.name, f"{stalled.stalled_until:.6f}")
         case _:
             assert_never(fault)

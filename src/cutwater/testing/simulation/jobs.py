@@ -202,7 +202,7 @@ def word_count(random: Random, *, mode: CheckpointMode = CheckpointMode.EXACTLY_
     """Lazy splits → words → count → sink."""
     parallelism = random.choice((1, 2, 2, 3))
     build = _Builder(random, mode)
-    build.source("files", _lines(random, random.randint(2, 5), 14), parallelism)
+    build.source("files", _lines(random, random.randint(2, 5), 24), parallelism)
     build.operator("words", parallelism, partial(FlatMapOperator, split_words))
     build.operator("count", parallelism, partial(RunningCount, KeySelector(itself)))
     build.sink("out", parallelism)
@@ -224,7 +224,7 @@ def at_least_once(random: Random) -> Case:
 def few_splits(random: Random) -> Case:
     """More source tasks than splits: some end at once, and their channels with them."""
     build = _Builder(random)
-    build.source("files", _lines(random, random.randint(1, 2), 30), 4)
+    build.source("files", _lines(random, random.randint(1, 2), 45), 4)
     build.operator("words", 4, partial(FlatMapOperator, split_words))
     build.operator("count", 2, partial(RunningCount, KeySelector(itself)))
     build.sink("out", 2)
@@ -255,7 +255,7 @@ def union(random: Random) -> Case:
     parallelism = random.choice((1, 2))
     build = _Builder(random)
     build.source("short", _lines(random, 2, 3), parallelism)
-    build.source("long", _lines(random, 3, 20), parallelism)
+    build.source("long", _lines(random, 3, 32), parallelism)
     build.operator("both", parallelism, PassOperator)
     build.operator("words", parallelism, partial(FlatMapOperator, split_words))
     build.operator("count", 2, partial(RunningCount, KeySelector(itself)))
@@ -276,7 +276,7 @@ def broadcast(random: Random) -> Case:
     """Records by key, and rules that every task learns."""
     parallelism = random.choice((2, 3))
     build = _Builder(random)
-    build.source("records", _pairs(random, 4, 12), parallelism, eager=random.random() < 0.5)
+    build.source("records", _pairs(random, 4, 20), parallelism, eager=random.random() < 0.5)
     build.source("rules", {"rules": [f"rule{n}" for n in range(random.randint(0, 12))]}, 1)
     build.operator("obey", parallelism, partial(BroadcastConnectOperator, Obey(), KeySelector(first)))
     build.sink("out", parallelism)
@@ -299,7 +299,7 @@ def broadcast(random: Random) -> Case:
 def rebalance(random: Random) -> Case:
     """Rebalanced, then by key with value and list state, then rebalanced to a sink of another parallelism."""
     build = _Builder(random)
-    build.source("records", _pairs(random, random.randint(2, 4), 16), 2, eager=random.random() < 0.5)
+    build.source("records", _pairs(random, random.randint(2, 4), 28), 2, eager=random.random() < 0.5)
     build.operator("pass", 3, partial(MapOperator, passed_on))
     build.operator("collect", 2, partial(KeyedProcessOperator, KeySelector(first), Collect()))
     build.sink("out", random.choice((1, 3)))
@@ -322,7 +322,7 @@ def rebalance(random: Random) -> Case:
 def deep(random: Random) -> Case:
     """Three shuffles in a row: barriers align three times, each time behind the slowest path."""
     build = _Builder(random)
-    build.source("records", _pairs(random, 3, 14), 2)
+    build.source("records", _pairs(random, 3, 24), 2)
     stages: Sequence[tuple[str, Callable[[Any], Any]]] = (
         ("by_word", first),
         ("by_three", partial(second_modulo, 3)),
@@ -354,7 +354,7 @@ def deep(random: Random) -> Case:
 def at_most_once(random: Random) -> Case:
     """No checkpoints: nothing may come out twice."""
     build = _Builder(random, CheckpointMode.NONE)
-    build.source("records", _pairs(random, 3, 16), 2, eager=random.random() < 0.5)
+    build.source("records", _pairs(random, 3, 28), 2, eager=random.random() < 0.5)
     build.operator("repeat", 2, partial(KeyedProcessOperator, KeySelector(first), Repeat()))
     build.sink("out", 2)
     build.edge("records", "repeat", Partitioning.HASH, key=first)

@@ -27,7 +27,8 @@ from cutwater.testing.simulation.world import InvariantBroken, World
 
 JOB_ID = "job"
 #: A run that needs more is stuck; the longest healthy ones need a quarter of it.
-EVENTS_MAX = 60_000
+EVENTS_MAX = 40_000
+SECONDS_MAX = 120.0
 #: What zombies may still do after the job has finished.
 AFTERLIFE_SECONDS = 5.0
 
@@ -62,7 +63,7 @@ class Run:
         # Without checkpoints nothing survives the driver: a new one would start the job, not go on with it.
         conditions = draw_conditions(random, coordinator_may_fail=has_checkpoints, calm=calm)
         self.trace = Trace(on=trace)
-        self.world = World(conditions, random, self.trace, events_max=EVENTS_MAX)
+        self.world = World(conditions, random, self.trace, events_max=EVENTS_MAX, seconds_max=SECONDS_MAX)
         self.world.describe = lambda: describe(self)
         self.storage = SimulatedStorage(self.world)
         self.network = Network(self.world)
@@ -100,8 +101,7 @@ class Run:
         if not cluster.finished:
             raise InvariantBroken("the job is stuck: nothing will ever happen", describe(self))
         self.checker.finish(undisturbed=not self.disturbed)
-        until = world.now + AFTERLIFE_SECONDS
-        world.run(lambda: world.now > until)
+        world.run_for(AFTERLIFE_SECONDS)
         self.checker.finish(undisturbed=not self.disturbed)
 
 

@@ -36,7 +36,9 @@ class SimulatedStorage:
         fault = self._begin("write", path, _OF_WRITE)
         if fault in (StorageFault.HALF, StorageFault.HALF_CRASH):
             self.files.write(path, data[: self._world.random.randrange(len(data) + 1)])
-            self._end(StorageFault.CRASH_AFTER if fault is StorageFault.HALF_CRASH else StorageFault.LOST_ANSWER, path)
+            if fault is StorageFault.HALF_CRASH:
+                self._crash("write")
+            self._end(StorageFault.LOST_ANSWER, path)
         self.files.write(path, data)
         self.ever_whole.add(path)
         self._end(fault, path)
@@ -102,5 +104,6 @@ class SimulatedStorage:
     def _crash(self, verb: str) -> None:
         process = self._world.current
         assert process is not None
-        process.end(f"crashed in {verb}")
-        raise Crashed
+        if process.mortal:
+            process.end(f"crashed in {verb}")
+            raise Crashed

@@ -43,7 +43,7 @@ class Crashed(BaseException):
 class World:
     """Virtual time, and all that is to come."""
 
-    def __init__(self, conditions: Conditions, random: Random, trace: Trace, *, events_max: int) -> None:
+    def __init__(self, conditions: Conditions, random: Random, trace: Trace, *, events_max: int, seconds_max: float) -> None:
         self.now = 0.0
         self.conditions = conditions
         self.random = random
@@ -53,6 +53,7 @@ class World:
         self.current: Process | None = None
         self.describe: Callable[[], str] = str
         self._events_max = events_max
+        self._seconds_max = seconds_max
         self._heap: list[tuple[float, int, Action]] = []
         self._numbered = 0
         self._pauses = 0
@@ -75,10 +76,11 @@ class World:
         self.at(self.now + delay_seconds, action)
 
     def delay(self, mean_seconds: float) -> float:
-        """Mostly about the mean; now and then many times as long."""
+        """Mostly about the mean; now and then many times as long, while the storm lasts."""
         random = self.random
         drawn = random.expovariate(1.0) * mean_seconds
-        return drawn * 25.0 if random.random() < self.conditions.tail else drawn
+        tail = self.conditions.tail
+        return drawn * 25.0 if tail and random.random() < tail and self.stormy else drawn
 
     @property
     def stormy(self) -> bool:
@@ -92,6 +94,11 @@ class World:
     def run(self, over: Callable[[], bool]) -> None:
         """Until `over()` or nothing is left to happen."""
         while self._heap and not over():
+            self._next()
+
+    def run_for(self, seconds: float) -> None:
+        until = self.now + seconds
+        while self._heap and self._heap[0][0] <= until:
             self._next()
 
     def pause(self, seconds: float) -> None:
@@ -114,7 +121,7 @@ class World:
         if moment > self.now:
             self.now = moment
         self.events += 1
-        if self.events > self._events_max:
+        if self.events > self._events_max or self.now > self._seconds_max:
             raise InvariantBroken("the run never ends", f"{self.events} events\n{self.describe()}")
         action()
 
@@ -132,6 +139,8 @@ class Process:
         self.world = world
         self.name = name
         self.alive = True
+        #: False: it never crashes by itself.
+        self.mortal = True
         self.actor: Actor | None = None
         self.after_step: Action = _nothing
         self.on_end: list[Action] = []

@@ -1,0 +1,81 @@
+"""What does a running job say on its own, and when?
+
+Few lines, through the logger "cutwater": what the job guarantees, what it waits for, what failed and where it goes on
+from, how it ended. Without any logging set up they go to standard error.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from cutwater.graph.guarantees import by_sink
+from cutwater.graph.plan import JobPlan
+from cutwater.protocol.lifecycle import JobState
+from cutwater.status import JobStatus, RecoveryStatus
+
+logger = logging.getLogger("cutwater")
+
+#: Slots usually come sooner than that; nobody wants to read about it.
+QUIET_WAIT_SECONDS = 3.0
+
+
+class Announcer:
+    """Compares each status with the one before. Called by one thread."""
+
+    def __init__(self, plan: JobPlan) -> None:
+        self._plan = plan
+        self._recoveries_told = 0
+        self._warnings_told = 0
+        self._waiting_since_seconds: float | None = None
+        self._waiting_told = ""
+
+    def starts(self) -> None:
+        _make_sure_that_somebody_listens()
+        for sources, path in by_sink(self._plan.guarantees):
+            logger.info("%s: %s → %s: %s", self._title, ", ".join(sources), path.sink, path.guarantee.words)
+
+    def update(self, status: JobStatus, now_seconds: float) -> None:
+        self._tell_waiting(status, now_seconds)
+        for recovery in status.recoveries[self._recoveries_told :]:
+            if recovery.deployed_seconds is not None or status.state.terminal:
+                logger.warning("%s: %s", self._title, _recovered(recovery))
+                self._recoveries_told += 1
+        for warning in status.warnings[self._warnings_told :]:
+            logger.warning("%s: %s", self._title, warning)
+        self._warnings_told = len(status.warnings)
+        if status.state.terminal and status.state is not JobState.FAILED:
+            logger.info("%s: %s", self._title, status.state)
+
+    @property
+    def _title(self) -> str:
+        return f'job "{self._plan.name}"'
+
+    def _tell_waiting(self, status: JobStatus, now_seconds: float) -> None:
+        if not status.waiting_for:
+            self._waiting_since_seconds = None
+            return
+        if self._waiting_since_seconds is None:
+            self._waiting_since_seconds = now_seconds
+        waited = now_seconds - self._waiting_since_seconds
+        if waited >= QUIET_WAIT_SECONDS and status.waiting_for != self._waiting_told:
+            self._waiting_told = status.waiting_for
+            timeout = self._plan.options.slot_timeout_seconds
+            logger.warning("%s: waiting for slots: %s (for %g s at most)", self._title, status.waiting_for, timeout)
+
+
+def _recovered(recovery: RecoveryStatus) -> str:
+    start = f"chk-{recovery.restored_checkpoint}" if recovery.restored_checkpoint is not None else "the beginning"
+    fact = recovery.cause.partition("\n")[0]
+    seconds = recovery.deployed_seconds
+    return f"attempt {recovery.attempt} failed: {fact}" + (
+        f"; going on from {start} after {seconds:.2f} s" if seconds is not None else ""
+    )
+
+
+def _make_sure_that_somebody_listens() -> None:
+    if logger.hasHandlers() or logger.level != logging.NOTSET:
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("cutwater: %(message)s"))
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)

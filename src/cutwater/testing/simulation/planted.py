@@ -1,0 +1,219 @@
+"""Would the simulator notice?
+
+Each bug here breaks production code in one place, as a tired engineer might. A simulator that doesn't find it within a
+few seeds is not looking. The first three lines of every entry are its documentation: what is broken, which job shows
+it, and how many seeds may pass before it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+
+from cutwater.operators.sink import WriterOperator
+from cutwater.operators.source import ReaderOperator
+from cutwater.protocol.aligner import BarrierAligner, ChannelEnded
+from cutwater.protocol.commits import CommitLedger
+from cutwater.protocol.elements import Barrier
+from cutwater.runtime import deployment, messages, recovering
+from cutwater.runtime.channels import InputGate
+from cutwater.runtime.coordinator import Coordinator
+from cutwater.runtime.restoring import OperatorRestore
+from cutwater.runtime.routing import BufferedChannel
+from cutwater.runtime.slot import Slot
+from cutwater.snapshots.store import SnapshotStore
+from cutwater.state.tables import KeyGroupTable
+from cutwater.testing.simulation import registry
+from cutwater.testing.simulation.connectors import SimulatedSink
+
+
+@dataclass(frozen=True, slots=True)
+class PlantedBug:
+    """Use as `with bug.planted(): run_seed(…)`."""
+
+    name: str
+    job: str
+    seeds_max: int
+    _patch: Callable[[], Any]
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        with self._patch():
+            yield
+
+
+def _no_blocking() -> Any:
+    return patch.object(InputGate, "block", lambda self, channel: None)
+
+
+def _acknowledge_before_durable() -> Any:
+    original = deployment.write_task_snapshot
+
+    class _Later:
+        def __init__(self, storage: Any) -> None:
+            self._storage = storage
+
+        def write(self, path: str, data: bytes) -> None:
+            world = registry.current().world
+            process = world.current
+
+            def write() -> None:
+                if process is not None and process.alive:
+                    registry.current().storage.files.write(path, data)
+                    registry.current().storage.ever_whole.add(path)
+
+            world.after(world.delay(0.005), write)
+
+    def write_task_snapshot(storage: Any, *rest: Any) -> Any:
+        return original(_Later(storage), *rest)  # type: ignore[arg-type]
+
+    return patch.object(deployment, "write_task_snapshot", write_task_snapshot)
+
+
+def _commit_before_completion() -> Any:
+    original = WriterOperator.freeze
+
+    def freeze(self: WriterOperator, checkpoint: Any) -> Any:
+        frozen = original(self, checkpoint)
+        self.on_checkpoint_completed(checkpoint)
+        return frozen
+
+    return patch.object(WriterOperator, "freeze", freeze)
+
+
+def _no_commit_on_recovery() -> Any:
+    return patch.object(recovering, "committables_of", lambda store, restored, operator: [])
+
+
+def _positions_not_restored() -> Any:
+    original = ReaderOperator.open
+
+    def open_(self: ReaderOperator, context: Any) -> None:
+        original(self, replace(context, restored_lists={}))
+        self.context = context
+
+    return patch.object(ReaderOperator, "open", open_)
+
+
+def _ended_channel_counts_no_more() -> Any:
+    original = BarrierAligner.handle
+
+    def handle(self: BarrierAligner, event: Any) -> Any:
+        return [] if isinstance(event, ChannelEnded) else original(self, event)
+
+    return patch.object(BarrierAligner, "handle", handle)
+
+
+def _older_attempts_accepted() -> Any:
+    original = Coordinator._handle
+
+    def handle(self: Coordinator, slot: Any, message: Any) -> None:
+        if hasattr(message, "attempt") and self._attempt is not None:
+            message = msgspec.structs.replace(message, attempt=self._attempt.number)
+        original(self, slot, message)
+
+    return patch.object(Coordinator, "_handle", handle)
+
+
+def _wrong_key_groups() -> Any:
+    original = OperatorRestore.keyed_chunks
+
+    def keyed_chunks(self: OperatorRestore, groups: range) -> Any:
+        return original(self, groups[:-1])
+
+    return patch.object(OperatorRestore, "keyed_chunks", keyed_chunks)
+
+
+def _no_fencing() -> Any:
+    return patch.object(SnapshotStore, "_refuse_fenced", lambda self, entry: None)
+
+
+def _barrier_overtakes_records() -> Any:
+    original = BufferedChannel.send_control
+
+    def send_control(self: BufferedChannel, element: Any) -> None:
+        if isinstance(element, Barrier):
+            self._channel.send(element)
+        else:
+            original(self, element)
+
+    return patch.object(BufferedChannel, "send_control", send_control)
+
+
+def _assigner_late() -> Any:
+    original = Coordinator._publish
+
+    def publish(self: Coordinator, effect: Any) -> None:
+        pending = self._pending[effect.checkpoint]
+        pending.sources = {operator: source.snapshot() for operator, source in self._sources.items()}
+        original(self, effect)
+
+    return patch.object(Coordinator, "_publish", publish)
+
+
+def _older_completion_accepted() -> Any:
+    original = Slot._handle
+
+    def handle(self: Slot, message: Any) -> None:
+        if isinstance(message, messages.CheckpointCompleted | messages.TriggerCheckpoint) and self._deployment is not None:
+            message = msgspec.structs.replace(message, attempt=self._deployment.attempt)
+        original(self, message)
+
+    return patch.object(Slot, "_handle", handle)
+
+
+def _aborted_output_forgotten() -> Any:
+    original = CommitLedger.pending
+
+    def pending(self: Any) -> Any:
+        return original(self)[-1:]
+
+    return patch.object(CommitLedger, "pending", pending)
+
+
+def _frozen_state_changes() -> Any:
+    def freeze(self: KeyGroupTable) -> Any:
+        return self.name, self._groups.start, self.dicts[:]
+
+    return patch.object(KeyGroupTable, "freeze", freeze)
+
+
+def _newest_snapshot_deleted() -> Any:
+    def discard(self: SnapshotStore, checkpoint: int) -> None:
+        self.storage.delete_folder(self.folder(checkpoint))
+
+    return patch.object(SnapshotStore, "discard", discard)
+
+
+def _late_rollback() -> Any:
+    original = SimulatedSink.recover
+
+    def recover(self: SimulatedSink, *, attempt: Any = None, **rest: Any) -> None:
+        original(self, **rest)
+
+    return patch.object(SimulatedSink, "recover", recover)
+
+
+BUGS: tuple[PlantedBug, ...] = (
+    PlantedBug("channels are not blocked while barriers align", "deep", 40, _no_blocking),
+    PlantedBug("a snapshot is acknowledged before it is durable", "word_count", 40, _acknowledge_before_durable),
+    PlantedBug("output is committed before its checkpoint completed", "word_count", 40, _commit_before_completion),
+    PlantedBug("recovery does not commit what the snapshot holds", "word_count", 40, _no_commit_on_recovery),
+    PlantedBug("state is restored, but not the source's position", "rebalance", 40, _positions_not_restored),
+    PlantedBug("an ended channel no longer counts as arrived", "union", 40, _ended_channel_counts_no_more),
+    PlantedBug("the coordinator believes an older attempt", "word_count", 40, _older_attempts_accepted),
+    PlantedBug("a task restores too few key groups", "rebalance", 40, _wrong_key_groups),
+    PlantedBug("a newer claim does not fence", "few_splits", 40, _no_fencing),
+    PlantedBug("a barrier overtakes buffered records", "rebalance", 40, _barrier_overtakes_records),
+    PlantedBug("the split assigner is snapshotted late", "word_count", 40, _assigner_late),
+    PlantedBug("a slot believes an older attempt", "word_count", 40, _older_completion_accepted),
+    PlantedBug("output of an aborted checkpoint is forgotten", "word_count", 40, _aborted_output_forgotten),
+    PlantedBug("frozen state goes on changing", "rebalance", 40, _frozen_state_changes),
+    PlantedBug("the newest completed snapshot is deleted", "word_count", 40, _newest_snapshot_deleted),
+    PlantedBug("a late recovery rolls back a newer attempt", "few_splits", 40, _late_rollback),
+)
