@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-WORDS = "river bridge pier water stone arch current barrier stream record state key slot task channel cut".split()
+WORDS = ("river", "bridge", "pier", "water", "stone", "arch", "current", "barrier", "stream", "record", "state", "slot")
 REGIONS = ("north", "south", "east", "west")
 COUNTRIES = ("AT", "CH", "DE", "FR", "IT")
 SERVICES = ("basket", "login", "search")

@@ -1,6 +1,6 @@
 """Lets each click pass once, wherever its copies come from; the copies go to a side output.
 
-    cutwater run examples/deduplicate.py
+Run it: `cutwater run examples/deduplicate.py`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The rules are a stream too: broadcast, so that every task keeps all of them in its broadcast state. A payment is judged
 by the newest rule that its task knows; which one that was is part of the result, since nothing orders the two streams.
 
-    cutwater run examples/enrich_with_rules.py
+Run it: `cutwater run examples/enrich_with_rules.py`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Spark computes the query in the background; each finished partition becomes a part of the stream at once. From there on
 `map_batches` sees Arrow record batches, with no Python object per row.
 
-    cutwater run examples/from_spark.py
+Run it: `cutwater run examples/from_spark.py`.
 """
 
 from __future__ import annotations

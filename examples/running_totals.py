@@ -2,7 +2,7 @@
 
 The stream is typed: the source gives Arrow batches, `key_by("customer")` and `sum("cents")` name columns.
 
-    cutwater run examples/running_totals.py
+Run it: `cutwater run examples/running_totals.py`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Both are parsed into the same shape, united, and spread evenly (`rebalance`), since one log is read by one task only.
 Two results per service: how its requests add up so far, and its slowest request so far.
 
-    cutwater run examples/union_of_logs.py
+Run it: `cutwater run examples/union_of_logs.py`.
 """
 
 from __future__ import annotations

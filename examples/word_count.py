@@ -1,6 +1,6 @@
 """Counts words: text files in, every new count of a word out as JSON.
 
-    cutwater run examples/word_count.py
+Run it: `cutwater run examples/word_count.py`.
 """
 
 from __future__ import annotations

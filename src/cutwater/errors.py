@@ -65,17 +65,19 @@ class UserFunctionError(UserError):
 
 
 class OperationsError(CutwaterError):
-    """Whoever runs the job must act."""
+    """Whoever runs the job must act, unless it passes: machines and networks have moods."""
+
+    retryable = True
 
 
 class StorageError(OperationsError):
     """A storage location can't be read or written."""
 
-    retryable = True
-
 
 class SnapshotDamagedError(OperationsError):
     """A snapshot, or a file of it, does not verify."""
+
+    retryable = False
 
 
 class ChannelBrokenError(OperationsError):
@@ -87,14 +89,22 @@ class ChannelBrokenError(OperationsError):
 class SlotsMissingError(OperationsError):
     """The cluster did not give as many slots as the job needs."""
 
+    retryable = False
+
 
 class JobFailedError(OperationsError):
     """The job ended in failure; the cause is chained."""
+
+    retryable = False
 
 
 class AttemptFencedError(OperationsError):
     """A newer attempt owns this job; this one may publish and commit nothing more."""
 
+    retryable = False
+
 
 class InternalError(CutwaterError):
-    """An invariant of ours is broken: a bug in Cutwater."""
+    """An invariant of ours is broken: a bug in Cutwater. The last snapshot may still lead around it."""
+
+    retryable = True

@@ -12,15 +12,25 @@ from typing import Any
 OUTCOME_SCHEMA = "outcome string"
 
 
-def slot_task(archive: bytes, digest: str, order: bytes) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """The function for `mapInArrow`: unpacks the code, runs the slot to its end, and returns one line about it."""
+def slot_task(archive: bytes, digest: str, order: bytes) -> Callable[[Iterator[Any]], Iterator[str]]:
+    """The function for `mapPartitions`: unpacks the code, runs the slot to its end, and returns one line about it."""
+
+    def run(records: Iterator[Any]) -> Iterator[str]:
+        for _ in records:
+            pass
+        yield _run_slot(archive, digest, order)
+
+    return run
+
+
+def in_arrow(task: Callable[[Iterator[Any]], Iterator[str]]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """The same for `mapInArrow`."""
 
     def run(batches: Iterator[Any]) -> Iterator[Any]:
-        for _ in batches:
-            pass
         import pyarrow
 
-        yield pyarrow.RecordBatch.from_pydict({"outcome": [_run_slot(archive, digest, order)]})
+        for outcome in task(batches):
+            yield pyarrow.RecordBatch.from_pydict({"outcome": [outcome]})
 
     return run
 

@@ -53,7 +53,7 @@ def embedded_session(cores: int, *, verbose: bool = False, settings: dict[str, s
         "JAVA_HOME": str(find_java_home(os.environ)),
         # The workers must run the Python, and so the packages, of this process.
         "PYSPARK_PYTHON": sys.executable,
-        # Else Java asks the name service for the machine's own name, for up to a minute where there is none.
+        # Local means local: else Spark's parts use the address that the machine's own name resolves to.
         "SPARK_LOCAL_IP": LOOPBACK,
         "SPARK_LOCAL_HOSTNAME": "localhost",
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -27,11 +27,10 @@ GRACE_SECONDS = 1.0
 """For slots to end by themselves, before Spark is told to cancel them."""
 CANCEL_SECONDS_MAX = 10.0
 
-# A slot is silent towards Spark for as long as it lives, and that is no fault.
-SESSION_SETTINGS = {
-    "spark.sql.execution.pyspark.udf.idleTimeoutSeconds": "0",
-    "spark.sql.execution.pyspark.udf.hideTraceback.enabled": "false",
-}
+# A slot says nothing to Spark for as long as it lives, and that is no fault.
+SILENCE_ALLOWED = ("spark.sql.execution.pyspark.udf.idleTimeoutSeconds", "0")
+
+SlotTask = Callable[[Iterator[Any]], Iterator[str]]
 
 
 def coordinator_hosts(spark: Any) -> tuple[str, str]:
@@ -178,18 +177,19 @@ class SparkSlotPool:
 
 
 class _ClassicJobs:
-    """Spark jobs of a session in this process's own driver."""
+    """Spark jobs of a session in this process's own driver.
+
+    As an RDD: the first query of a fresh session takes seconds more to start, for Spark's SQL engine to warm up.
+    """
 
     def __init__(self, spark: Any, group: str) -> None:
-        self._session = spark.newSession()
         self._context = spark.sparkContext
         self._group = group
-        _apply_settings(self._session)
 
-    def prepare(self, function: Callable[..., Any]) -> Callable[[], str]:
-        """Plans once; each call of the result is a Spark job."""
-        frame = _frame(self._session, function)
-        return lambda: str(frame.collect()[0][0])
+    def prepare(self, task: SlotTask) -> Callable[[], str]:
+        """Each call of the result is a Spark job."""
+        slot = self._context.parallelize([0], 1).mapPartitions(task)
+        return lambda: str(slot.collect()[0])
 
     def describe(self, text: str) -> None:
         self._context.setJobGroup(self._group, text, interruptOnCancel=True)
@@ -198,7 +198,7 @@ class _ClassicJobs:
         self._context.cancelJobGroup(self._group)
 
     def release(self) -> None:
-        """Nothing of ours is left: the session shares everything with the user's."""
+        """Nothing of ours is left."""
 
     def alive(self) -> bool:
         return self._context._jsc is not None and not self._context._jsc.sc().isStopped()
@@ -216,10 +216,11 @@ class _ConnectJobs:
     def __init__(self, spark: Any, group: str) -> None:
         self._session = spark.newSession()
         self._tag = group.replace(",", " ")
-        _apply_settings(self._session)
+        with contextlib.suppress(Exception):  # a server that does not have the setting
+            self._session.conf.set(*SILENCE_ALLOWED)
 
-    def prepare(self, function: Callable[..., Any]) -> Callable[[], str]:
-        frame = _frame(self._session, function)
+    def prepare(self, task: SlotTask) -> Callable[[], str]:
+        frame = self._session.range(0, 1, 1, 1).mapInArrow(bootstrap.in_arrow(task), bootstrap.OUTCOME_SCHEMA)
 
         def run() -> str:
             self._session.addTag(self._tag)
@@ -252,24 +253,14 @@ class _ConnectJobs:
 
 
 def _jobs_of(spark: Any, group: str) -> _ClassicJobs | _ConnectJobs:
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(bootstrap)  # type: ignore[no-untyped-call]
     return _ConnectJobs(spark, group) if _is_connect(spark) else _ClassicJobs(spark, group)
 
 
 def _is_connect(spark: Any) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect")
-
-
-def _apply_settings(session: Any) -> None:
-    for key, value in SESSION_SETTINGS.items():
-        with contextlib.suppress(Exception):  # a setting that this Spark does not have
-            session.conf.set(key, value)
-
-
-def _frame(session: Any, function: Callable[..., Any]) -> Any:
-    from pyspark import cloudpickle
-
-    cloudpickle.register_pickle_by_value(bootstrap)  # type: ignore[no-untyped-call]
-    return session.range(0, 1, 1, 1).mapInArrow(function, bootstrap.OUTCOME_SCHEMA)
 
 
 def _name_of(slot: SlotId) -> str:

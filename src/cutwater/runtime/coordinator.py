@@ -19,7 +19,6 @@ from cutwater.errors import (
     InternalError,
     OperationsError,
     SlotsMissingError,
-    UserError,
 )
 from cutwater.graph.model import LogicalNode, NodeKind
 from cutwater.graph.plan import JobPlan
@@ -313,10 +312,7 @@ class Coordinator:
             return
         self._board.failed(self._attempt.number if self._attempt else 0, cause)
         self._stop_attempt()
-        if isinstance(cause, UserError) and not cause.retryable:
-            self._give_up(cause)
-            return
-        if isinstance(cause, AttemptFencedError | SlotsMissingError):
+        if not cause.retryable:
             self._give_up(cause)
             return
         match self._restart.failed(self._clock.now_seconds()):

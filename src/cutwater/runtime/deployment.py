@@ -58,6 +58,8 @@ class Deployment:
         self._vertices = {vertex.uid: vertex for vertex in plan.graph.vertices}
         storage = plan.options.checkpoints.storage
         self._storage = services.storage(storage) if storage is not None else None
+        restored_from = order.restore.storage_url
+        self._restored_storage = services.storage(restored_from) if restored_from is not None else self._storage
         self.tasks: dict[TaskId, Task] = {}
 
     def open(self) -> None:
@@ -149,7 +151,7 @@ class Deployment:
     def _context(self, task: TaskId, vertex: Vertex, node: LogicalNode) -> OperatorContext:
         restore = OperatorRestore(
             self._order.restore,
-            self._storage,
+            self._restored_storage,
             operator=node.uid,
             subtask=task.subtask,
             parallelism=vertex.parallelism,

@@ -134,6 +134,8 @@ class RestoreOrder(msgspec.Struct, frozen=True):
     tasks: tuple[TaskSnapshot, ...] = ()
     parallelism: dict[str, int] = {}
     """Of each operator when the snapshot was taken."""
+    storage_url: str | None = None
+    """Where the folder is, when not on the job's own storage."""
 
 
 class DeployAttempt(Message, frozen=True):

@@ -6,6 +6,7 @@ them: claim the attempt, verify snapshots, then let every sink commit what the s
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
@@ -28,7 +29,8 @@ from cutwater.protocol.recovery import (
     VerifySnapshot,
 )
 from cutwater.snapshots.format import Manifest
-from cutwater.snapshots.reader import list_items, verify
+from cutwater.snapshots.reader import list_items_of, load_manifest, verify
+from cutwater.snapshots.storage import Storage, open_storage
 from cutwater.snapshots.store import SnapshotStore
 
 
@@ -37,8 +39,11 @@ class Restored:
     """A snapshot that verified."""
 
     manifest: Manifest
-    #: Folder of the snapshot, relative to the storage root.
+    storage: Storage
+    #: Folder of the snapshot, relative to the storage's root.
     folder: str
+    #: The storage's root, when it is not the job's own.
+    storage_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +77,8 @@ def recover(plan: JobPlan, store: SnapshotStore, history: History) -> Recovered:
     recovery = Recovery([*history.relevant(entries), AttemptClaimed(attempt)], attempt)
     restored, skipped = _choose(recovery, store)
     if restored is None and history.restore_path is not None:
-        restored = _from_path(store, history.restore_path)
-    _recover_sinks(plan, store, restored, attempt)
+        restored = _from_path(history.restore_path)
+    _recover_sinks(plan, restored, attempt)
     return Recovered(attempt, store.next_checkpoint(entries), restored, skipped)
 
 
@@ -87,7 +92,7 @@ def _choose(recovery: Recovery, store: SnapshotStore) -> tuple[Restored | None, 
                 event: Event = SnapshotVerified(checkpoint) if problem is None else SnapshotDamaged(checkpoint, problem)
                 effects = recovery.handle(event)
             case RestoreFrom(checkpoint, path, skipped):
-                return Restored(store.read_manifest(checkpoint), path), skipped
+                return Restored(store.read_manifest(checkpoint), store.storage, path), skipped
             case StartEmpty():
                 return None, ()
             case RefuseRecovery(reason, skipped):
@@ -100,36 +105,32 @@ def _choose(recovery: Recovery, store: SnapshotStore) -> tuple[Restored | None, 
                 assert_never(effect)
 
 
-def _from_path(store: SnapshotStore, path: str) -> Restored:
-    manifest = store.load_manifest(path)
-    problem = verify(store.storage, path, manifest)
+def _from_path(path: str) -> Restored:
+    absolute = path if "://" in path else os.path.abspath(path)
+    root, _, folder = absolute.rstrip("/").rpartition("/")
+    storage = open_storage(root)
+    manifest = load_manifest(storage, folder)
+    problem = verify(storage, folder, manifest)
     if problem is not None:
         raise SnapshotDamagedError(f'the snapshot "{path}" is damaged', detail=problem, hint="restore another one")
-    return Restored(manifest, path)
+    return Restored(manifest, storage, folder, root)
 
 
-def _recover_sinks(plan: JobPlan, store: SnapshotStore, restored: Restored | None, attempt: AttemptNumber) -> None:
+def _recover_sinks(plan: JobPlan, restored: Restored | None, attempt: AttemptNumber) -> None:
     for vertex in plan.graph.vertices:
         for node in vertex.operators:
             if node.kind is NodeKind.SINK:
-                committables = committables_of(store, restored, node.uid) if restored is not None else []
+                committables = committables_of(restored, node.uid) if restored is not None else []
                 node.connector.recover(
                     job_id=plan.job_id, uid=node.uid, committables=committables, attempt=attempt
                 )
 
 
-def committables_of(store: SnapshotStore, restored: Restored, operator: str) -> list[bytes]:
+def committables_of(restored: Restored, operator: str) -> list[bytes]:
     """Everything that the snapshot says is prepared, in the order it was."""
-    lists = list_items(
-        store.storage,
-        restored.folder,
-        restored.manifest.tasks,
-        operator,
-        subtask=0,
-        parallelism=1,
-        old_parallelism=0,
-    )
-    return [decode_committable(item)[1] for item in lists.get(COMMITTABLES_STATE, [])]
+    tasks = restored.manifest.tasks
+    items = list_items_of(restored.storage, restored.folder, tasks, operator, COMMITTABLES_STATE)
+    return [decode_committable(item)[1] for item in items]
 
 
 def assigner_states(restored: Restored | None) -> dict[str, bytes]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cutwater.graph.model import ExecutionGraph, Vertex
 from cutwater.operators.source import READERS_STATE
 from cutwater.protocol.ids import TaskId
+from cutwater.protocol.key_groups import group_range
 from cutwater.runtime.messages import RestoreOrder
 from cutwater.runtime.progress import ReadProgress
 from cutwater.runtime.recovering import Restored
 from cutwater.snapshots.format import Chunk, Manifest, StatePart, TaskSnapshot
 from cutwater.snapshots.reader import KeyedRestore, list_items
+from cutwater.snapshots.redistribution import parallelism_of, tasks_needed
 from cutwater.snapshots.storage import Storage
 
 
@@ -23,27 +25,25 @@ def orders_for(
         parallelism = {node.uid: vertex.parallelism for vertex in graph.vertices for node in vertex.operators}
         return RestoreOrder("", tuple(_progress_as_snapshots(graph, tasks, progress)), parallelism)
     vertices = {vertex.uid: vertex for vertex in graph.vertices}
+    parallelism = parallelism_of(restored.manifest.vertices)
     needed = [
         snapshot
-        for snapshot in restored.manifest.tasks
-        if any(_needs(task, vertices[task.vertex], snapshot, restored.manifest) for task in tasks)
+        for task in tasks
+        for snapshot in _needed_by(task, vertices[task.vertex], restored.manifest, parallelism)
     ]
-    return RestoreOrder(restored.folder, tuple(needed), _parallelism_of_operators(restored.manifest))
+    return RestoreOrder(restored.folder, tuple(needed), parallelism, restored.storage_url)
 
 
-def _parallelism_of_operators(manifest: Manifest) -> dict[str, int]:
-    return {operator: shape.parallelism for shape in manifest.vertices for operator in shape.operators}
-
-
-def _needs(task: TaskId, vertex: Vertex, snapshot: TaskSnapshot, manifest: Manifest) -> bool:
-    operators = {node.uid for node in vertex.operators}
-    parts = [part for part in snapshot.parts if part.operator in operators]
-    if not parts:
-        return False
-    unchanged = any(
-        shape.vertex == snapshot.vertex and shape.parallelism == vertex.parallelism for shape in manifest.vertices
+def _needed_by(
+    task: TaskId, vertex: Vertex, manifest: Manifest, parallelism: Mapping[str, int]
+) -> Sequence[TaskSnapshot]:
+    return tasks_needed(
+        manifest.tasks,
+        operators={node.uid: parallelism.get(node.uid, vertex.parallelism) for node in vertex.operators},
+        groups=group_range(task.subtask, vertex.parallelism, vertex.max_parallelism),
+        subtask=task.subtask,
+        parallelism=vertex.parallelism,
     )
-    return not unchanged or snapshot.subtask == task.subtask or any(part.kind == "union" for part in parts)
 
 
 def _progress_as_snapshots(

@@ -1,8 +1,8 @@
 """How does an element look on the wire?
 
 A record batch travels as Arrow. Everything else is the metadata of a message without a batch: values as one pickle
-(its first byte is 0x80), the rest as a small msgpack array. (Values in a binary column instead of the metadata were
-no faster: pickling is what costs.)
+(its first byte is 0x80), the rest as a small msgpack array. (Values in a binary column instead of the metadata made
+no clear difference: pickling is what costs.)
 """
 
 from __future__ import annotations

@@ -28,7 +28,8 @@ def run_campaign(
     if job is not None and job not in JOBS:
         raise ConfigurationError(f'there is no simulated job "{job}"', hint=f"choose one of {', '.join(JOBS)}")
     if trace or len(seeds) == 1:
-        return all([_play_one(seed, job, console, trace=trace) for seed in seeds])
+        verdicts = [_play_one(seed, job, console, trace=trace) for seed in seeds]
+        return all(verdicts)
     started = time.monotonic()
     broken = 0
     with _progress(console) as progress:

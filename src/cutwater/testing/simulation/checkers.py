@@ -14,6 +14,7 @@ from __future__ import annotations
 import pickle
 from collections import Counter
 from collections.abc import Hashable, Iterator
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -104,7 +105,9 @@ class Checker:
 
     def _completed_in_journal(self, entry: SnapshotCompleted) -> None:
         if entry.attempt != self._newest_claim:
-            raise InvariantBroken("a fenced attempt publishes nothing", f"{entry} behind a claim of {self._newest_claim}")
+            raise InvariantBroken(
+                "a fenced attempt publishes nothing", f"{entry} behind a claim of {self._newest_claim}"
+            )
         if entry.checkpoint in self._completed:
             raise InvariantBroken("no id completes twice", str(entry))
         is_newest = entry.checkpoint > max(self._completed, default=0)
@@ -132,7 +135,10 @@ class Checker:
         found_state = self._keyed_state(entry, manifest)
         expected_output = self._case.output(read)
         found_output = Counter(
-            record for sink in self._case.sinks for part in sorted(self._covered[sink]) for record in self._part(sink, part)
+            record
+            for sink in self._case.sinks
+            for part in sorted(self._covered[sink])
+            for record in self._part(sink, part)
         )
         if self._case.mode is CheckpointMode.AT_LEAST_ONCE:
             self._check_no_less(entry, expected_state, found_state)
@@ -147,7 +153,9 @@ class Checker:
             for item in _items(self, entry, manifest, operator, BROADCAST_STATE):
                 subtask, state = _broadcast_copy(item)
                 if (found := pickle.loads(state)) != expected:
-                    raise InvariantBroken("consistent cut: broadcast", f"task {subtask} has {found}, expected {expected}")
+                    raise InvariantBroken(
+                        "consistent cut: broadcast", f"task {subtask} has {found}, expected {expected}"
+                    )
 
     def _check_no_less(self, entry: SnapshotCompleted, expected: States, found: States) -> None:
         for name, values in expected.items():
@@ -203,7 +211,8 @@ class Checker:
     # At the end.
 
     def finish(self, *, undisturbed: bool) -> None:
-        everything = {uid: [r for records in source.splits.values() for r in records] for uid, source in self._sources()}
+        sources = self._case.sources
+        everything = {uid: list(chain.from_iterable(source.splits.values())) for uid, source in sources.items()}
         expected = self._case.output(everything)
         found: Counter[Hashable] = Counter()
         for sink in self._case.sinks:
@@ -226,9 +235,6 @@ class Checker:
                 if undisturbed and found != expected:
                     raise InvariantBroken("nothing failed, but the output differs", _surplus(expected, found))
         self._check_nothing_pending()
-
-    def _sources(self) -> Iterator[tuple[str, Any]]:
-        return iter(self._case.sources.items())
 
     def _check_order(self) -> None:
         if not self._case.ordered:
@@ -274,7 +280,8 @@ def _difference(expected: States, found: States) -> str:
     lines = []
     for name in sorted(expected.keys() | found.keys()):
         left, right = expected.get(name, {}), found.get(name, {})
-        wrong = {key: (left.get(key), right.get(key)) for key in left.keys() | right.keys() if left.get(key) != right.get(key)}
+        both = {key: (left.get(key), right.get(key)) for key in left.keys() | right.keys()}
+        wrong = {key: pair for key, pair in both.items() if pair[0] != pair[1]}
         if wrong:
             lines.append(f"{name}: (expected, found) {sorted(wrong.items(), key=str)[:8]}")
     return "\n".join(lines)

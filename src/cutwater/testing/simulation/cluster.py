@@ -6,7 +6,6 @@ for a while without knowing. Slots belong to the coordinator that had them start
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -207,10 +206,10 @@ class CoordinatorNode:
 class Cluster:
     """Keeps one official coordinator alive until the job is finished."""
 
-    def __init__(self, run: Run, plan: JobPlan, pickle_plan: Callable[[], bytes]) -> None:
+    def __init__(self, run: Run, plan: JobPlan, pickled_plan: bytes) -> None:
         self.run = run
         self._plan = plan
-        self._pickled_plan = pickle_plan()
+        self._pickled_plan = pickled_plan
         self.nodes: list[CoordinatorNode] = []
         self.finished = False
         self.failure: CutwaterError | None = None
@@ -235,6 +234,13 @@ class Cluster:
         world = self.run.world
         node.official = False
         world.after(world.delay(world.conditions.slot_start_seconds), self.start_coordinator)
+
+    def cut_off(self, process: Process) -> None:
+        """The official coordinator is taken for dead in the middle of something."""
+        official = self.official
+        if official is not None and official.process is process and official.has_history:
+            official.partition()
+            self.replace(official)
 
     def coordinator_ended(self, node: CoordinatorNode) -> None:
         if not node.official or self.finished:

@@ -34,6 +34,7 @@ class StorageFault(StrEnum):
     CRASH_BEFORE = "crash before"
     CRASH_AFTER = "crash after"
     SLOW = "slow"
+    CUT_OFF = "slow, and its coordinator is thought dead meanwhile"
 
 
 #: Those that would start the job anew in another driver.
@@ -74,7 +75,7 @@ def draw_conditions(random: Random, *, coordinator_may_fail: bool, calm: bool = 
     kinds = [kind for kind in Fault if coordinator_may_fail or kind not in COORDINATOR_FAULTS]
     enabled = random.sample(kinds, random.randint(1, len(kinds)))
     count = 0 if calm else random.choice((0, 1, 2, 3, 5, 8))
-    storage_kinds = list(StorageFault)
+    storage_kinds = [kind for kind in StorageFault if coordinator_may_fail or kind is not StorageFault.CUT_OFF]
     storage_enabled = random.sample(storage_kinds, random.randint(0, len(storage_kinds)))
     rate = random.choice((0.0, 0.005, 0.01, 0.03, 0.08))
     return Conditions(
@@ -82,13 +83,13 @@ def draw_conditions(random: Random, *, coordinator_may_fail: bool, calm: bool = 
         line_seconds=random.choice((0.0003, 0.001, 0.004)),
         channel_seconds=random.choice((0.0002, 0.001, 0.004)),
         work_seconds=random.choice((0.0005, 0.002, 0.01)),
-        tail=random.choice((0.0, 0.01, 0.05)),
+        tail=0.0 if calm else random.choice((0.0, 0.01, 0.05)),
         room=random.choice((2, 3, 8)),
         interleaving=random.choice((0.0, 0.2, 0.6)),
         operation_seconds=random.choice((0.0005, 0.003)),
         slow_seconds=random.choice((0.05, 0.3)),
-        hiccups=random.choice((0.0, 0.2, 0.5)),
-        hiccup_seconds=random.choice((0.002, 0.01)),
+        hiccups=random.choice((0.0, 0.3, 0.6, 0.8)),
+        hiccup_seconds=random.choice((0.003, 0.01)),
         slot_start_seconds=random.choice((0.002, 0.02)),
         notice_seconds=random.choice((0.001, 0.01, 0.05)),
         zombie_seconds=random.choice((0.005, 0.05, 0.3)),

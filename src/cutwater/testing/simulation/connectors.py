@@ -26,7 +26,7 @@ RECORDS_PER_PART = 6
 class SimulatedSource(Source):
     """Lists of records by split; a split may be found only after some time."""
 
-    def __init__(self, label: str, splits: dict[str, list[Any]], *, eager: bool = False, late_seconds: float = 0) -> None:
+    def __init__(self, label: str, splits: dict[str, list[Any]], *, eager: bool, late_seconds: float) -> None:
         self.splits = splits
         self.eager = eager
         self.discovery_interval_seconds = 0.01

@@ -161,9 +161,7 @@ class _Builder:
         selector = None if key is None else KeySelector(key)
         self.graph.edges.append(LogicalEdge(sender, receiver, partitioning, port, selector))
 
-    def case(
-        self, output: Callable[[Read], Counter[Hashable]], state: Callable[[Read], States], **more: Any
-    ) -> Case:
+    def case(self, output: Callable[[Read], Counter[Hashable]], state: Callable[[Read], States], **more: Any) -> Case:
         return Case(self.graph, self.sources, tuple(self.sinks), output, state, self.mode, **more)
 
     def _add(self, uid: str, kind: NodeKind, parallelism: int, build: Callable[[], Any], connector: Any) -> None:
@@ -173,10 +171,10 @@ class _Builder:
 
 
 def _lines(random: Random, splits: int, lines: int) -> dict[str, list[Any]]:
-    return {
-        f"file{split}": [" ".join(random.choices(WORDS, k=random.randint(1, 3))) for _ in range(random.randint(0, lines))]
-        for split in range(splits)
-    }
+    def line() -> str:
+        return " ".join(random.choices(WORDS, k=random.randint(1, 3)))
+
+    return {f"file{split}": [line() for _ in range(random.randint(0, lines))] for split in range(splits)}
 
 
 def _pairs(random: Random, splits: int, records: int) -> dict[str, list[Any]]:

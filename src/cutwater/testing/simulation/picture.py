@@ -16,7 +16,8 @@ def describe(run: Run) -> str:
             continue
         coordinator = node.coordinator
         kind = "official" if node.official else "zombie"
-        lines.append(f"{node.process.name} ({kind}) is {coordinator.status.state}, attempt {coordinator.status.attempt}")
+        status = coordinator.status
+        lines.append(f"{node.process.name} ({kind}) is {status.state}, attempt {status.attempt}")
         checkpoints = coordinator._checkpoints
         for pending in checkpoints._pending.values():
             waiting = ", ".join(sorted(map(str, pending.waiting))) or "its manifest"

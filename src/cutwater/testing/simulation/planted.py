@@ -20,13 +20,13 @@ from cutwater.operators.source import ReaderOperator
 from cutwater.protocol.aligner import BarrierAligner, ChannelEnded
 from cutwater.protocol.commits import CommitLedger
 from cutwater.protocol.elements import Barrier
-from cutwater.runtime import deployment, messages, recovering
+from cutwater.runtime import deployment, recovering
 from cutwater.runtime.channels import InputGate
 from cutwater.runtime.coordinator import Coordinator
 from cutwater.runtime.restoring import OperatorRestore
 from cutwater.runtime.routing import BufferedChannel
-from cutwater.runtime.slot import Slot
 from cutwater.snapshots.store import SnapshotStore
+from cutwater.snapshots.writer import write_task_snapshot
 from cutwater.state.tables import KeyGroupTable
 from cutwater.testing.simulation import registry
 from cutwater.testing.simulation.connectors import SimulatedSink
@@ -52,7 +52,7 @@ def _no_blocking() -> Any:
 
 
 def _acknowledge_before_durable() -> Any:
-    original = deployment.write_task_snapshot
+    original = write_task_snapshot
 
     class _Later:
         def __init__(self, storage: Any) -> None:
@@ -69,10 +69,10 @@ def _acknowledge_before_durable() -> Any:
 
             world.after(world.delay(0.005), write)
 
-    def write_task_snapshot(storage: Any, *rest: Any) -> Any:
+    def write(storage: Any, *rest: Any) -> Any:
         return original(_Later(storage), *rest)  # type: ignore[arg-type]
 
-    return patch.object(deployment, "write_task_snapshot", write_task_snapshot)
+    return patch.object(deployment, "write_task_snapshot", write)
 
 
 def _commit_before_completion() -> Any:
@@ -156,17 +156,6 @@ def _assigner_late() -> Any:
     return patch.object(Coordinator, "_publish", publish)
 
 
-def _older_completion_accepted() -> Any:
-    original = Slot._handle
-
-    def handle(self: Slot, message: Any) -> None:
-        if isinstance(message, messages.CheckpointCompleted | messages.TriggerCheckpoint) and self._deployment is not None:
-            message = msgspec.structs.replace(message, attempt=self._deployment.attempt)
-        original(self, message)
-
-    return patch.object(Slot, "_handle", handle)
-
-
 def _aborted_output_forgotten() -> Any:
     original = CommitLedger.pending
 
@@ -211,7 +200,6 @@ BUGS: tuple[PlantedBug, ...] = (
     PlantedBug("a newer claim does not fence", "few_splits", 40, _no_fencing),
     PlantedBug("a barrier overtakes buffered records", "rebalance", 40, _barrier_overtakes_records),
     PlantedBug("the split assigner is snapshotted late", "word_count", 40, _assigner_late),
-    PlantedBug("a slot believes an older attempt", "word_count", 40, _older_completion_accepted),
     PlantedBug("output of an aborted checkpoint is forgotten", "word_count", 40, _aborted_output_forgotten),
     PlantedBug("frozen state goes on changing", "rebalance", 40, _frozen_state_changes),
     PlantedBug("the newest completed snapshot is deleted", "word_count", 40, _newest_snapshot_deleted),

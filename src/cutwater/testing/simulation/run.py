@@ -70,8 +70,9 @@ class Run:
         self.checker = Checker(self.world, self.storage, self.case, JOB_ID)
         self.poisoned = False
         self.disturbed = bool(conditions.faults or conditions.storage_fault_rate)
-        plan = _plan(self.case, random)
-        self.cluster = Cluster(self, plan, lambda: bytes(cloudpickle.dumps(plan)))
+        plan = _plan(self.case, random, calm=calm)
+        self.cluster = Cluster(self, plan, bytes(cloudpickle.dumps(plan)))
+        self.storage.cut_off = self.cluster.cut_off
 
     def touch(self, where: str) -> None:
         """Called by the functions of jobs: the place where they fail."""
@@ -110,15 +111,15 @@ def run_seed(seed: int, job: str | None = None, *, trace: bool = False, calm: bo
     return Run(seed, job, trace=trace, calm=calm).play()
 
 
-def _plan(case: Case, random: Random) -> JobPlan:
+def _plan(case: Case, random: Random, *, calm: bool) -> JobPlan:
     if case.mode is CheckpointMode.NONE:
         checkpoints = Checkpoints(mode=CheckpointMode.NONE, storage="simulated")
     else:
         checkpoints = Checkpoints(
-            every=random.choice((0.005, 0.015, 0.05)),
+            every=random.choice((0.004, 0.01, 0.03)),
             mode=case.mode,
             storage="simulated",
-            timeout=random.choice((0.1, 0.5, 10.0)),
+            timeout=10.0 if calm else random.choice((0.1, 0.5, 10.0)),
             max_concurrent=random.choice((1, 1, 2)),
             tolerable_failures=random.choice((0, 1, 5)),
             retain=random.choice((1, 2, 3)),

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from cutwater.errors import StorageError
 from cutwater.snapshots.storage import MemoryStorage
 from cutwater.testing.simulation.conditions import StorageFault
-from cutwater.testing.simulation.world import Crashed, World
+from cutwater.testing.simulation.world import Crashed, Process, World
 
 _OF_WRITE = frozenset(StorageFault) - {StorageFault.LOST_ANSWER, StorageFault.DENIED_ANSWER}
 _OF_CREATE = frozenset(StorageFault) - {StorageFault.HALF, StorageFault.HALF_CRASH}
-_OF_READ = frozenset({StorageFault.FAIL, StorageFault.SLOW, StorageFault.CRASH_BEFORE})
-_OF_DELETE = frozenset(
-    {StorageFault.FAIL, StorageFault.SLOW, StorageFault.CRASH_BEFORE, StorageFault.CRASH_AFTER, StorageFault.LOST_ANSWER}
-)
+_OF_READ = frozenset({StorageFault.FAIL, StorageFault.SLOW, StorageFault.CRASH_BEFORE, StorageFault.CUT_OFF})
+_OF_DELETE = _OF_READ | {StorageFault.CRASH_AFTER, StorageFault.LOST_ANSWER}
+#: The journal is made of created files: there everything is decided, so there most goes wrong.
+_CREATE_IS_WORSE = 4.0
 
 
 class SimulatedStorage:
@@ -28,6 +28,8 @@ class SimulatedStorage:
         self.files = MemoryStorage()
         #: Called when a file was created by `create_if_absent`.
         self.created: Callable[[str], None] = lambda path: None
+        #: Called when a process is to be taken for dead.
+        self.cut_off: Callable[[Process], None] = lambda process: None
         #: Every path of which all bytes were once there.
         self.ever_whole: set[str] = set()
         self._world = world
@@ -80,12 +82,15 @@ class SimulatedStorage:
     def _begin(self, verb: str, path: str, possible: frozenset[StorageFault]) -> StorageFault | None:
         world, conditions = self._world, self._world.conditions
         fault: StorageFault | None = None
-        if world.stormy and conditions.storage_fault_rate and world.random.random() < conditions.storage_fault_rate:
+        rate = conditions.storage_fault_rate * (_CREATE_IS_WORSE if possible is _OF_CREATE else 1.0)
+        if rate and world.stormy and world.random.random() < rate:
             drawn = world.random.choice(conditions.storage_faults)
             fault = drawn if drawn in possible else None
         who = world.current.name if world.current is not None else "nobody"
         world.note("%s: %s %s%s", who, verb, path, "" if fault is None else f" ({fault})")
-        if fault is StorageFault.SLOW:
+        if fault is StorageFault.CUT_OFF and world.current is not None:
+            self.cut_off(world.current)
+        if fault in (StorageFault.SLOW, StorageFault.CUT_OFF):
             world.pause(world.delay(conditions.slow_seconds))
         elif conditions.interleaving and world.random.random() < conditions.interleaving:
             world.pause(world.delay(conditions.operation_seconds))

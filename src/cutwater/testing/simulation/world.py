@@ -43,7 +43,9 @@ class Crashed(BaseException):
 class World:
     """Virtual time, and all that is to come."""
 
-    def __init__(self, conditions: Conditions, random: Random, trace: Trace, *, events_max: int, seconds_max: float) -> None:
+    def __init__(
+        self, conditions: Conditions, random: Random, trace: Trace, *, events_max: int, seconds_max: float
+    ) -> None:
         self.now = 0.0
         self.conditions = conditions
         self.random = random

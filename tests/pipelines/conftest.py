@@ -1,0 +1,23 @@
+"""One Spark session for all pipelines, and the examples as modules."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# As `cutwater run examples/x.py` does: the example finds its neighbours.
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """Six cores: up to four slots, one that is replaced, and one for a query."""
+    from cutwater.deploy.session import embedded_session
+
+    session = embedded_session(6)
+    yield session
+    session.stop()

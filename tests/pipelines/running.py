@@ -1,0 +1,81 @@
+"""How is an example run by a test: on which storage, how fast, and until what?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Unpack
+
+import cutwater as cw
+from cutwater.api.dataflow import OperatorSettings
+from cutwater.connectors.contract import Source
+from cutwater.demo.books import Paced
+
+from .pipelines import Pipeline
+
+
+class PacedEnvironment(cw.Environment):
+    """Slows sources down to a stream, so that there is something left to do when a worker is killed."""
+
+    def __init__(self, paces: dict[str, float], **options: Any) -> None:
+        super().__init__(**options)
+        self._paces = paces
+
+    def from_source(self, source: Source, **settings: Unpack[OperatorSettings]) -> cw.DataStream:
+        pace = self._paces.get(settings.get("uid", ""))
+        return super().from_source(source if pace is None else Paced(source, pace), **settings)
+
+
+class Workbench:
+    """Input, output and snapshots of one pipeline in one test; runs that follow each other share them."""
+
+    def __init__(self, pipeline: Pipeline, root: Path, spark: Any) -> None:
+        self.pipeline = pipeline
+        self.input = root / "input"
+        self.output = root / "output"
+        self._root = root
+        self._spark = spark
+        pipeline.write(self.input)
+        self.golden = pipeline.golden(self.input)
+
+    def found(self) -> Any:
+        return self.pipeline.found(self.output)
+
+    def environment(
+        self, *, paced: bool, parallelism: int = 2, checkpoints: dict[str, Any] | None = None
+    ) -> cw.Environment:
+        settings = {"every": "200ms", "storage": f"file://{self._root}/checkpoints", "tolerable_failures": 50}
+        env = PacedEnvironment(
+            self.pipeline.paces if paced else {},
+            spark=self._spark,
+            parallelism=parallelism,
+            checkpoints=cw.Checkpoints(**(settings if checkpoints is None else checkpoints)),
+            restart=cw.restart.fixed_delay(attempts=5, delay="0s"),
+        )
+        self.pipeline.build(env, self.input, self.output)
+        return env
+
+    def visible(self) -> list[Path]:
+        """Files that a checkpoint has committed."""
+        return [path for path in self.output.rglob("*.*") if path.is_file() and path.parent.name != ".pending"]
+
+    def pending(self) -> list[Path]:
+        """Files that none has."""
+        return list(self.output.rglob(".pending/*"))
+
+    def wait_for_output(self, job: cw.JobHandle) -> cw.JobStatus:
+        """A moment when the job runs, and has committed a part of its output."""
+        return wait_for(job, lambda status: status.state is cw.JobState.RUNNING and bool(self.visible()))
+
+
+def wait_for(job: cw.JobHandle, holds: Callable[[cw.JobStatus], bool], seconds: float = 90.0) -> cw.JobStatus:
+    """The job when something holds; its own failure if it ends before."""
+    deadline = time.monotonic() + seconds
+    while not holds(status := job.status()):
+        if status.state.terminal:
+            job.wait()
+            raise AssertionError(f"the job is {status.state} before the expected happened")
+        assert time.monotonic() < deadline, f"did not happen in {seconds} s: {status}"
+        time.sleep(0.005)
+    return status
