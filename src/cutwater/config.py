@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -116,6 +117,9 @@ class Checkpoints:
             )
         if self.storage is not None and (not isinstance(self.storage, str) or not self.storage.strip()):
             raise ConfigurationError(f"storage is not a path or an address: {self.storage!r}")
+        if self.storage is not None and "://" not in self.storage:
+            # The slots resolve it too, and their working folder is another one.
+            _set(self, "storage", os.path.abspath(os.path.expanduser(self.storage)))
 
     @property
     def checkpoint_mode(self) -> CheckpointMode:

@@ -74,6 +74,6 @@ def test_a_path_restores_that_snapshot(tmp_path: Path, spark: Any) -> None:
     job.cancel()
     job.wait("60s")
     manifests = tmp_path.glob("checkpoints/first/chk-*/manifest-*.json")
-    newest = max((path.parent.name for path in manifests), key=lambda name: int(name.removeprefix("chk-")))
-    bench.environment(paced=False).execute("second", restore=f"first/{newest}")
+    newest = max((path.parent for path in manifests), key=lambda path: int(path.name.removeprefix("chk-")))
+    bench.environment(paced=False).execute("second", restore=str(newest))
     assert bench.found() == bench.golden

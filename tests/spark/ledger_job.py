@@ -119,7 +119,7 @@ def wait_for(job: JobHandle, holds: Callable[[JobStatus], bool], seconds: float 
         if holds(status):
             return status
         if status.state.terminal:
-            job.wait(0)
+            job.wait("30s")
             raise AssertionError(f"the job is {status.state} before the expected happened")
         assert time.monotonic() < deadline, f"did not happen in {seconds} s: {status}"
         time.sleep(0.005)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -24,6 +24,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cutwater.batches import Batch
 from cutwater.connectors.contract import Discovery, Source, SplitReader
 from cutwater.connectors.file_parts import FilePart, as_split, part_of
 from cutwater.connectors.file_source import cut_parquet
@@ -81,12 +82,7 @@ class StagedFiles(Source):
         return self._schema
 
     def discover(self, parallelism: int) -> Discovery:
-        failure = self._read_mark(FAILED)
-        if failure is not None:
-            raise OperationsError(
-                "Spark failed to compute the DataFrame that this job reads",
-                detail=failure.decode(errors="replace"),
-            )
+        self._raise_if_failed()
         parts = self._read_mark(COMPLETE)  # before the list: no part follows it
         names = sorted(name for name in self._list() if _PART.fullmatch(name))
         for name in names:
@@ -107,11 +103,26 @@ class StagedFiles(Source):
     def reader(self, split: Split, position: Any) -> SplitReader:
         relative = part_of(split)
         part = FilePart(os.path.join(self._folder, relative.path), relative.size_bytes, relative.start, relative.end)
-        return ParquetReader(part, self._schema, position, include_path=False)
+
+        def open_when_there() -> SplitReader | None:
+            if not os.path.exists(part.path) and self._read_mark(COMPLETE) is None:
+                self._raise_if_failed()
+                return None
+            return ParquetReader(part, self._schema, position, include_path=False)
+
+        return _PartReader(open_when_there, position)
 
     def _cut(self, name: str) -> list[Split]:
         parts = cut_parquet(os.path.join(self._folder, name), self._split_bytes)
         return [as_split(FilePart(name, part.size_bytes, part.start, part.end)) for part in parts]
+
+    def _raise_if_failed(self) -> None:
+        failure = self._read_mark(FAILED)
+        if failure is not None:
+            raise OperationsError(
+                "Spark failed to compute the DataFrame that this job reads",
+                detail=failure.decode(errors="replace"),
+            )
 
     def _list(self) -> list[str]:
         with suppress(FileNotFoundError):  # no task has started yet
@@ -122,6 +133,32 @@ class StagedFiles(Source):
         with suppress(FileNotFoundError), open(os.path.join(self._folder, name), "rb") as file:
             return file.read()
         return None
+
+
+class _PartReader(SplitReader):
+    """A part that Spark may still have to write: a restored job knows its splits before a new folder has them."""
+
+    def __init__(self, open_when_there: Callable[[], SplitReader | None], position: Any) -> None:
+        self._open = open_when_there
+        self._position = position
+        self._reader = open_when_there()
+
+    def read(self, limit: int, now_seconds: float) -> Batch | None:
+        if self._reader is None:
+            self._reader = self._open()
+        return None if self._reader is None else self._reader.read(limit, now_seconds)
+
+    @property
+    def position(self) -> Any:
+        return self._position if self._reader is None else self._reader.position
+
+    @property
+    def finished(self) -> bool:
+        return self._reader is not None and self._reader.finished
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
 
 
 def _mark(folder: str, name: str, content: bytes) -> None:

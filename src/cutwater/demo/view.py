@@ -34,9 +34,9 @@ def _headline(status: JobStatus, elapsed_seconds: float) -> RenderableType:
 def _tasks(status: JobStatus) -> RenderableType:
     pids = {slot.slot: slot.pid for slot in status.slots}
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("task", min_width=34)
+    table.add_column("task", min_width=14)
     for name in ("process", "records in", "records out", "busy", "queued"):
-        table.add_column(name, justify="right", min_width=9)
+        table.add_column(name, justify="right", min_width=7)
     for task in sorted(status.tasks, key=lambda task: task.task):
         seconds = task.busy_seconds + task.idle_seconds + task.backpressured_seconds
         busy = task.busy_seconds / seconds if seconds else 0.0
@@ -53,9 +53,9 @@ def _tasks(status: JobStatus) -> RenderableType:
 
 def _checkpoints(status: JobStatus) -> RenderableType:
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("checkpoint", min_width=34)
+    table.add_column("checkpoint", min_width=14)
     for name in ("attempt", "duration", "size", "aligned", "outcome"):
-        table.add_column(name, justify="right", min_width=9)
+        table.add_column(name, justify="right", min_width=7)
     for checkpoint in status.checkpoints[-CHECKPOINTS_SHOWN:]:
         table.add_row(*_row(checkpoint), style="" if checkpoint.completed else "red")
     return table

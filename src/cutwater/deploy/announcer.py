@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+from cutwater.errors import CutwaterError
 from cutwater.graph.guarantees import by_sink
 from cutwater.graph.plan import JobPlan
 from cutwater.protocol.lifecycle import JobState
@@ -45,6 +46,10 @@ class Announcer:
         self._warnings_told = len(status.warnings)
         if status.state.terminal and status.state is not JobState.FAILED:
             logger.info("%s: %s", self._title, status.state)
+
+    def slot_failed(self, error: CutwaterError) -> None:
+        """A slot did not start. On a thread of the pool."""
+        logger.warning("%s: %s (%s)", self._title, error.fact, error.detail)
 
     @property
     def _title(self) -> str:

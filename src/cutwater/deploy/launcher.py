@@ -10,7 +10,6 @@ import atexit
 import os
 import random
 import secrets
-import socket
 import threading
 import time
 import weakref
@@ -25,7 +24,7 @@ from cutwater.deploy.announcer import Announcer
 from cutwater.deploy.session import active_session, embedded_session
 from cutwater.deploy.shipping import pack
 from cutwater.deploy.slot_process import SlotOrder
-from cutwater.deploy.spark import SparkSlotPool
+from cutwater.deploy.spark import SparkSlotPool, coordinator_hosts
 from cutwater.deploy.staging import stage_dataframe
 from cutwater.errors import InternalError
 from cutwater.graph.plan import JobPlan
@@ -91,14 +90,22 @@ class SparkJob:
         self._started_at_seconds = time.monotonic()
         self._over = threading.Event()
         self._loop = ActorLoop(clock)
+        host, listen_host = coordinator_hosts(spark)
         self._control = ControlServer(
-            driver_host(spark), token, deliver=self._deliver, lost=self._lost, tls=job.options.tls, times=times
+            host,
+            token,
+            deliver=self._deliver,
+            lost=self._lost,
+            tls=job.options.tls,
+            times=times,
+            listen_host=listen_host,
         )
         self._pool = SparkSlotPool(
             spark,
             job_name=job.name,
             order=SlotOrder(name="", coordinator=self._control.address, token=token, times=times, tls=job.options.tls),
             shipment=pack(),
+            report=announcer.slot_failed,
         )
         self._background = ThreadBackground(workers_max=BACKGROUND_WORKERS_MAX, post=self._post)
         services = CoordinatorServices(
@@ -166,14 +173,6 @@ class SparkJob:
     def _post(self, work: Callable[[], None]) -> None:
         self._coordinator.post(work)
         self._loop.wake()
-
-
-def driver_host(spark: Any) -> str:
-    """The address at which the slots reach this process: the one that Spark's own driver uses, or this machine's."""
-    context = getattr(spark, "_sc", None)
-    if context is not None:
-        return str(context.getConf().get("spark.driver.host", "127.0.0.1"))
-    return socket.gethostbyname(socket.gethostname())
 
 
 def _history(options: LaunchOptions) -> History:

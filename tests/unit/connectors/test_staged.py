@@ -85,3 +85,23 @@ def test_the_folder_may_be_moved(tmp_path):
     split = StagedFiles(str(tmp_path / "a"), SCHEMA).discover(1).splits[0]
     os.rename(tmp_path / "a", tmp_path / "b")
     assert StagedFiles(str(tmp_path / "b"), SCHEMA).reader(split, None).read(1, 0.0) == batch(1)
+
+
+def test_a_restored_job_waits_for_parts_that_spark_writes_anew(tmp_path):
+    write_partition([batch(1, 2)], str(tmp_path / "old"), 0, schema=SCHEMA)
+    split = StagedFiles(str(tmp_path / "old"), SCHEMA).discover(1).splits[0]
+    reader = StagedFiles(str(tmp_path / "new"), SCHEMA).reader(split, (0, 1))
+    assert (reader.read(9, 0.0), reader.position, reader.finished) == (None, (0, 1), False)
+    write_partition([batch(1, 2)], str(tmp_path / "new"), 0, schema=SCHEMA)
+    assert (reader.read(9, 0.0), reader.finished) == (batch(2), True)
+
+
+def test_a_restored_job_waits_neither_for_a_failed_query_nor_for_a_missing_part(tmp_path):
+    write_partition([batch(1)], str(tmp_path / "old"), 0, schema=SCHEMA)
+    split = StagedFiles(str(tmp_path / "old"), SCHEMA).discover(1).splits[0]
+    mark_failed(str(tmp_path / "failed"), "division by zero")
+    with pytest.raises(OperationsError, match="division by zero"):
+        StagedFiles(str(tmp_path / "failed"), SCHEMA).reader(split, None)
+    mark_complete(str(tmp_path / "complete"), 0)
+    with pytest.raises(StorageError, match="vanished"):
+        StagedFiles(str(tmp_path / "complete"), SCHEMA).reader(split, None)

@@ -26,6 +26,9 @@ from cutwater.testing.simulation.world import InvariantBroken, Process
 if TYPE_CHECKING:
     from cutwater.testing.simulation.run import Run
 
+#: How long a coordinator goes on that was taken for dead while it waited for the storage.
+CUT_OFF_SECONDS = 2.0
+
 
 class SlotNode:
     """A slot's process and its line to the coordinator."""
@@ -94,6 +97,7 @@ class CoordinatorNode:
         world = run.world
         self.process = Process(world, name)
         # Without checkpoints nothing survives the driver: a new one would start the job, not go on with it.
+        self.process.leads = True
         self.process.mortal = plan.options.checkpoints.enabled
         services = CoordinatorServices(
             clock=world,
@@ -179,7 +183,7 @@ class CoordinatorNode:
             self.process.wake()
             self._start_missing()
 
-    def partition(self) -> None:
+    def partition(self, *, lives_seconds: float) -> None:
         """Cut off from its slots, but not from the storage."""
         self.official = False
         world = self.run.world
@@ -187,8 +191,7 @@ class CoordinatorNode:
         self.can_start_slots = world.random.random() < 0.5
         for node in list(self.slots.values()):
             node.partition()
-        delay = world.delay(world.conditions.zombie_seconds * 3)
-        world.after(delay, lambda: self.process.end("a zombie no more"))
+        world.after(world.delay(lives_seconds), lambda: self.process.end("a zombie no more"))
 
     def _listen(self, status: JobStatus) -> None:
         self.status = status
@@ -239,7 +242,7 @@ class Cluster:
         """The official coordinator is taken for dead in the middle of something."""
         official = self.official
         if official is not None and official.process is process and official.has_history:
-            official.partition()
+            official.partition(lives_seconds=CUT_OFF_SECONDS)
             self.replace(official)
 
     def coordinator_ended(self, node: CoordinatorNode) -> None:

@@ -34,7 +34,7 @@ def _strike(run: Run, fault: Fault) -> None:
                 official.process.end("killed")
         case Fault.PARTITION_COORDINATOR:
             if official is not None and official.has_history:
-                official.partition()
+                official.partition(lives_seconds=world.conditions.zombie_seconds * 3)
                 cluster.replace(official)
             elif official is not None:
                 # Told to start fresh and not begun yet: it would start the job a second time, as it was told to.

@@ -19,6 +19,8 @@ _OF_READ = frozenset({StorageFault.FAIL, StorageFault.SLOW, StorageFault.CRASH_B
 _OF_DELETE = _OF_READ | {StorageFault.CRASH_AFTER, StorageFault.LOST_ANSWER}
 #: The journal is made of created files: there everything is decided, so there most goes wrong.
 _CREATE_IS_WORSE = 4.0
+#: Few operations are a coordinator's, so it draws once more.
+_CUT_OFF_RATE = 0.02
 
 
 class SimulatedStorage:
@@ -86,12 +88,14 @@ class SimulatedStorage:
         if rate and world.stormy and world.random.random() < rate:
             drawn = world.random.choice(conditions.storage_faults)
             fault = drawn if drawn in possible else None
+        elif rate and world.stormy and self._may_cut_off and world.random.random() < _CUT_OFF_RATE:
+            fault = StorageFault.CUT_OFF
         who = world.current.name if world.current is not None else "nobody"
         world.note("%s: %s %s%s", who, verb, path, "" if fault is None else f" ({fault})")
         if fault is StorageFault.CUT_OFF and world.current is not None:
             self.cut_off(world.current)
         if fault in (StorageFault.SLOW, StorageFault.CUT_OFF):
-            world.pause(world.delay(conditions.slow_seconds))
+            world.pause(world.delay(conditions.slow_seconds) * (2.0 if fault is StorageFault.CUT_OFF else 1.0))
         elif conditions.interleaving and world.random.random() < conditions.interleaving:
             world.pause(world.delay(conditions.operation_seconds))
         if fault is StorageFault.CRASH_BEFORE:
@@ -99,6 +103,11 @@ class SimulatedStorage:
         if fault is StorageFault.FAIL:
             raise StorageError(f'can\'t {verb} "{path}"', detail="the simulator says so")
         return fault
+
+    @property
+    def _may_cut_off(self) -> bool:
+        process = self._world.current
+        return process is not None and process.leads and StorageFault.CUT_OFF in self._world.conditions.storage_faults
 
     def _end(self, fault: StorageFault | None, path: str) -> None:
         if fault is StorageFault.CRASH_AFTER:

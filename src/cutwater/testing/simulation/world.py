@@ -143,6 +143,8 @@ class Process:
         self.alive = True
         #: False: it never crashes by itself.
         self.mortal = True
+        #: A coordinator's.
+        self.leads = False
         self.actor: Actor | None = None
         self.after_step: Action = _nothing
         self.on_end: list[Action] = []
