@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import platform
 
 from rich.console import Console
@@ -23,6 +24,7 @@ def main() -> None:
     options = parser.parse_args()
     parts = options.only or PARTS
     console = Console(width=140)
+    logging.getLogger("cutwater").setLevel(logging.ERROR)
     console.print(f"cutwater {cutwater.__version__}, Python {platform.python_version()}, {platform.machine()}")
     spark = embedded_session(5)
     if "throughput" in parts:

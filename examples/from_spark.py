@@ -8,6 +8,8 @@ Run it: `cutwater run examples/from_spark.py`.
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -46,6 +48,7 @@ if __name__ == "__main__":
     from data import workspace, write_orders_as_parquet
 
     folders = workspace("from-spark", write_orders_as_parquet)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # else Spark's workers run the first python3 on the PATH
     spark = SparkSession.builder.master("local[4]").appName("from spark").getOrCreate()
     env = cw.Environment(
         spark=spark, parallelism=2, checkpoints=cw.Checkpoints(every="500ms", storage=folders.checkpoints)

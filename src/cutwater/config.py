@@ -182,7 +182,6 @@ class JobOptions:
     chaining: bool = True
     #: A record waits at most this long for company before it is sent.
     buffer_timeout: Duration = "10ms"
-    #: Batches waiting in one channel before its sender has to pause. = 16
     #: State of a task up to this size travels inside the acknowledgement instead of as a file of its own.
     inline_state_bytes_max: int = 64 * 1024
     #: None: connections are protected by a secret of the attempt, not encrypted.

@@ -45,16 +45,21 @@ class Workbench:
     def environment(
         self, *, paced: bool, parallelism: int = 2, checkpoints: dict[str, Any] | None = None
     ) -> cw.Environment:
-        settings = {"every": "200ms", "storage": f"file://{self._root}/checkpoints", "tolerable_failures": 50}
-        env = PacedEnvironment(
-            self.pipeline.paces if paced else {},
-            spark=self._spark,
-            parallelism=parallelism,
-            checkpoints=cw.Checkpoints(**(settings if checkpoints is None else checkpoints)),
-            restart=cw.restart.fixed_delay(attempts=5, delay="0s"),
-        )
+        """The pipeline, ready to run."""
+        options: dict[str, Any] = {} if checkpoints is None else {"checkpoints": cw.Checkpoints(**checkpoints)}
+        env = self.bare_environment(self.pipeline.paces if paced else {}, parallelism=parallelism, **options)
         self.pipeline.build(env, self.input, self.output)
         return env
+
+    def bare_environment(self, paces: dict[str, float] | None = None, **options: Any) -> cw.Environment:
+        """The same settings without a job."""
+        storage = f"file://{self._root}/checkpoints"
+        settings: dict[str, Any] = {
+            "parallelism": 2,
+            "checkpoints": cw.Checkpoints(every="200ms", storage=storage, tolerable_failures=50),
+            "restart": cw.restart.fixed_delay(attempts=5, delay="0s"),
+        }
+        return PacedEnvironment(paces or {}, spark=self._spark, **{**settings, **options})
 
     def visible(self) -> list[Path]:
         """Files that a checkpoint has committed."""

@@ -77,3 +77,53 @@ def test_a_path_restores_that_snapshot(tmp_path: Path, spark: Any) -> None:
     newest = max((path.parent for path in manifests), key=lambda path: int(path.name.removeprefix("chk-")))
     bench.environment(paced=False).execute("second", restore=str(newest))
     assert bench.found() == bench.golden
+
+
+def test_a_stopped_job_has_written_what_it_read_and_goes_on_in_a_new_run(tmp_path: Path, spark: Any) -> None:
+    bench = Workbench(WORD_COUNT, tmp_path, spark)
+    job = bench.environment(paced=True).submit("stopped")
+    bench.wait_for_output(job)
+    job.stop()
+    assert job.wait("60s").state is cw.JobState.FINISHED
+    assert not bench.pending()
+    assert bench.found() != bench.golden, "it was over before it was stopped"
+    bench.environment(paced=False).execute("stopped", restore="latest")
+    assert bench.found() == bench.golden
+
+
+@pytest.mark.parametrize("name", ["word_count", "enrich_with_rules"])
+def test_a_snapshot_is_restored_at_another_parallelism(tmp_path: Path, spark: Any, name: str) -> None:
+    bench = Workbench(next(pipeline for pipeline in PIPELINES if pipeline.name == name), tmp_path, spark)
+    job = bench.environment(paced=True, parallelism=2).submit("rescaled")
+    bench.wait_for_output(job)
+    job.cancel()
+    job.wait("60s")
+    assert bench.found() != bench.golden, "it was over before it was cancelled"
+    bench.environment(paced=False, parallelism=3).execute("rescaled", restore="latest")
+    assert bench.found() == bench.golden
+
+
+def cancelled_word_count(root: Path, spark: Any) -> Workbench:
+    bench = Workbench(WORD_COUNT, root, spark)
+    job = bench.environment(paced=True).submit("changed")
+    bench.wait_for_output(job)
+    job.cancel()
+    job.wait("60s")
+    return bench
+
+
+def test_a_changed_program_that_has_no_place_for_state_is_refused(tmp_path: Path, spark: Any) -> None:
+    bench = cancelled_word_count(tmp_path, spark)
+    env = bench.bare_environment()
+    books = env.from_source(cw.sources.files(bench.input / "*.txt"), uid="books")
+    books.sink_to(cw.sinks.text(bench.output), uid="out")
+    with pytest.raises(cw.errors.GraphError, match='"counts"'):
+        env.execute("changed", restore="latest")
+
+
+def test_another_number_of_key_groups_is_refused(tmp_path: Path, spark: Any) -> None:
+    bench = cancelled_word_count(tmp_path, spark)
+    env = bench.bare_environment(max_parallelism=64)
+    bench.pipeline.build(env, bench.input, bench.output)
+    with pytest.raises(cw.errors.ConfigurationError, match="has 128 key groups, the job has 64"):
+        env.execute("changed", restore="latest")

@@ -130,9 +130,7 @@ def certificates(folder: Path) -> cw.TlsFiles:
     )
     (folder / "certificate.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     (folder / "key.pem").write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     pem = str(folder / "certificate.pem")
     return cw.TlsFiles(certificate=pem, key=str(folder / "key.pem"), ca=pem)

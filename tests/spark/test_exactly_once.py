@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,22 @@ def test_ten_kills_in_a_row(spark: Any, tmp_path: Path) -> None:
         kill(pids[kills % len(pids)])
         wait_for(job, lambda status, kills=kills: status.restarts > kills)
     finish(job, ledger, restarts=10)
+
+
+def test_a_hung_worker_that_wakes_up_later_changes_nothing(spark: Any, ledger: LedgerJob) -> None:
+    """It is found by its silence; a zombie of an older attempt may neither publish nor commit."""
+    job = ledger.submit(spark, spare_slots=1, heartbeat_interval="200ms", heartbeat_timeout="2s")
+    ready = running_with_checkpoints(2)
+    hung = psutil.Process(working_pids(wait_for(job, lambda status: ready(status) and len(status.slots) == 3))[0])
+    hung.suspend()
+    try:
+        status = wait_for(job, lambda status: status.restarts == 1 and status.state is JobState.RUNNING)
+    finally:
+        with suppress(psutil.NoSuchProcess):  # Spark may have been faster
+            hung.resume()
+    assert "no sign of life" in status.recoveries[0].cause
+    finish(job, ledger, restarts=1)
+    assert psutil.wait_procs([hung], timeout=10)[1] == [], "an orphaned slot ends itself"
 
 
 def test_a_spare_slot_takes_over(spark: Any, ledger: LedgerJob) -> None:

@@ -26,6 +26,8 @@ RESUBMIT_SECONDS_MAX = 5.0
 GRACE_SECONDS = 1.0
 """For slots to end by themselves, before Spark is told to cancel them."""
 CANCEL_SECONDS_MAX = 10.0
+HUNG_SECONDS = 3.0
+"""A lost slot whose Spark task hasn't been started again by then is taken to hang, and its Spark job is cancelled."""
 
 # A slot says nothing to Spark for as long as it lives, and that is no fault.
 SILENCE_ALLOWED = ("spark.sql.execution.pyspark.udf.idleTimeoutSeconds", "0")
@@ -73,11 +75,13 @@ class SparkSlotPool:
         self._registered: set[SlotId] = set()
         self._registrations: dict[str, int] = {}
         self._last_failure = ""
+        self._most_slots = 0
         self._changed = threading.Event()
 
     def ensure(self, count: int) -> None:
         with self._lock:
             self._wanted = count
+            self._most_slots = max(self._most_slots, count)
             missing = max(0, count - len(self._threads))
             free = (index for index in range(count + len(self._threads)) if index not in self._threads)
             started = [(index, self._thread(index)) for index, _ in zip(free, range(missing), strict=False)]
@@ -104,8 +108,13 @@ class SparkSlotPool:
             self._last_failure = ""
 
     def slot_lost(self, slot: SlotId) -> None:
+        name = _name_of(slot)
         with self._lock:
             self._registered.discard(slot)
+            registrations = self._registrations.get(name, 0)
+        timer = threading.Timer(HUNG_SECONDS, self._replace_hung, (name, registrations))
+        timer.daemon = True
+        timer.start()
 
     def stop(self) -> None:
         """Blocks until no task of ours runs: they may end by themselves for a moment, then Spark cancels them."""
@@ -118,11 +127,21 @@ class SparkSlotPool:
             thread.join(max(0.0, deadline - time.monotonic()))
         if any(thread.is_alive() for thread in threads):
             with contextlib.suppress(Exception):  # the session may be gone already, and our tasks with it
-                self._jobs.cancel()
+                for index in range(self._most_slots):
+                    self._jobs.cancel(f"slot-{index}")
         deadline = time.monotonic() + CANCEL_SECONDS_MAX
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         self._jobs.release()
+
+    def _replace_hung(self, name: str, registrations: int) -> None:
+        """A process that is dead is started again by Spark; one that hangs has to be cancelled first."""
+        with self._lock:
+            replaced = self._registrations.get(name, 0) > registrations
+            unwanted = self._wanted == 0
+        if not (replaced or unwanted):
+            with contextlib.suppress(Exception):  # the session may be gone already
+                self._jobs.cancel(name)
 
     # On the threads of the slots.
 
@@ -147,7 +166,7 @@ class SparkSlotPool:
             try:
                 if run is None:
                     run = self._jobs.prepare(bootstrap.slot_task(self._shipment.archive, self._shipment.digest, order))
-                self._jobs.describe(f'cutwater: job "{self._job_name}" {name}, start {starts}')
+                self._jobs.enter(name, f'cutwater: job "{self._job_name}" {name}, start {starts}')
                 outcome = run()
             except Exception as error:  # a killed task, a lost executor, a stopped session: all the same here
                 outcome = f"failed: {summary(error)}"
@@ -191,11 +210,12 @@ class _ClassicJobs:
         slot = self._context.parallelize([0], 1).mapPartitions(task)
         return lambda: str(slot.collect()[0])
 
-    def describe(self, text: str) -> None:
-        self._context.setJobGroup(self._group, text, interruptOnCancel=True)
+    def enter(self, slot: str, text: str) -> None:
+        """What this thread submits from now on belongs to the slot, and says so in Spark's UI."""
+        self._context.setJobGroup(f"{self._group} {slot}", text, interruptOnCancel=True)
 
-    def cancel(self) -> None:
-        self._context.cancelJobGroup(self._group)
+    def cancel(self, slot: str) -> None:
+        self._context.cancelJobGroup(f"{self._group} {slot}")
 
     def release(self) -> None:
         """Nothing of ours is left."""
@@ -222,17 +242,14 @@ class _ConnectJobs:
     def prepare(self, task: SlotTask) -> Callable[[], str]:
         frame = self._session.range(0, 1, 1, 1).mapInArrow(bootstrap.in_arrow(task), bootstrap.OUTCOME_SCHEMA)
 
-        def run() -> str:
-            self._session.addTag(self._tag)
-            return str(frame.collect()[0][0])
+        return lambda: str(frame.collect()[0][0])
 
-        return run
-
-    def describe(self, text: str) -> None:
+    def enter(self, slot: str, text: str) -> None:
         """Connect shows the tag only."""
+        self._session.addTag(f"{self._tag} {slot}")
 
-    def cancel(self) -> None:
-        self._session.interruptTag(self._tag)
+    def cancel(self, slot: str) -> None:
+        self._session.interruptTag(f"{self._tag} {slot}")
 
     def release(self) -> None:
         # Not `stop`, which ends a local server. A client left open would hold up the exit of the process for minutes

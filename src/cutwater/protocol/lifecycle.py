@@ -68,7 +68,8 @@ TASK_TRANSITIONS: Mapping[TaskState, frozenset[TaskState]] = MappingProxyType(
     {
         TaskState.DEPLOYED: frozenset({TaskState.RUNNING, TaskState.DROPPED, TaskState.FAILED}),
         TaskState.RUNNING: frozenset({TaskState.FINISHED, TaskState.DROPPED, TaskState.FAILED}),
-        TaskState.FINISHED: frozenset(),
+        # It still waits for the last checkpoint, and has to commit it.
+        TaskState.FINISHED: frozenset({TaskState.DROPPED, TaskState.FAILED}),
         TaskState.DROPPED: frozenset(),
         TaskState.FAILED: frozenset(),
     }

@@ -72,7 +72,7 @@ class Deployment:
         for task, routers in self._routers.items():
             for edge, router in routers:
                 router.connect([self._output(channel) for channel in self._channels_from(edge, task.subtask)])
-            self.tasks[task].outputs.connected()
+            self.tasks[task].start()
 
     def close(self) -> None:
         """Closes every task, whatever state it is in, and its channels."""

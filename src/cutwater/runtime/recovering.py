@@ -28,6 +28,7 @@ from cutwater.protocol.recovery import (
     StartEmpty,
     VerifySnapshot,
 )
+from cutwater.runtime.fitting import check_fits
 from cutwater.snapshots.format import Manifest
 from cutwater.snapshots.reader import list_items_of, load_manifest, verify
 from cutwater.snapshots.storage import Storage, open_storage
@@ -78,6 +79,8 @@ def recover(plan: JobPlan, store: SnapshotStore, history: History) -> Recovered:
     restored, skipped = _choose(recovery, store)
     if restored is None and history.restore_path is not None:
         restored = _from_path(history.restore_path)
+    if restored is not None:
+        check_fits(plan.graph, restored.manifest)
     _recover_sinks(plan, restored, attempt)
     return Recovered(attempt, store.next_checkpoint(entries), restored, skipped)
 
@@ -121,9 +124,7 @@ def _recover_sinks(plan: JobPlan, restored: Restored | None, attempt: AttemptNum
         for node in vertex.operators:
             if node.kind is NodeKind.SINK:
                 committables = committables_of(restored, node.uid) if restored is not None else []
-                node.connector.recover(
-                    job_id=plan.job_id, uid=node.uid, committables=committables, attempt=attempt
-                )
+                node.connector.recover(job_id=plan.job_id, uid=node.uid, committables=committables, attempt=attempt)
 
 
 def committables_of(restored: Restored, operator: str) -> list[bytes]:

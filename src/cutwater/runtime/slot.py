@@ -16,6 +16,7 @@ import cloudpickle
 from cutwater.errors import ChannelBrokenError, CutwaterError, InternalError
 from cutwater.graph.plan import JobPlan
 from cutwater.protocol.ids import AttemptNumber, SlotId, TaskId
+from cutwater.protocol.lifecycle import TaskState
 from cutwater.protocol.splits import Split
 from cutwater.runtime import messages
 from cutwater.runtime.deployment import Deployment, SlotServices
@@ -191,8 +192,10 @@ class Slot:
         except Exception as error:
             deployment = self._deployment
             if deployment is None:
-                raise
-            self._tell_failure(deployment.attempt, task or next(iter(deployment.tasks)), error)
+                return  # background work of an attempt that is gone
+            blamed = task or next(iter(deployment.tasks))
+            deployment.tasks[blamed].lifecycle.move(TaskState.FAILED)
+            self._tell_failure(deployment.attempt, blamed, error)
             self._drop_quietly()
 
     def _tell_failure(self, attempt: AttemptNumber, task: TaskId, error: Exception) -> None:

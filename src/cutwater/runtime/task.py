@@ -27,6 +27,7 @@ from cutwater.protocol.aligner import (
 )
 from cutwater.protocol.elements import Barrier, EndOfInput, Idle, Watermark
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
+from cutwater.protocol.lifecycle import TaskLifecycle, TaskState
 from cutwater.protocol.splits import Split
 from cutwater.protocol.watermarks import (
     AdvanceWatermark,
@@ -87,7 +88,7 @@ class Task:
         self.chain = chain
         self.inputs = inputs
         self.outputs = outputs
-        self.finished = False
+        self.lifecycle = TaskLifecycle()
         #: The last step found no room below.
         self.backpressured = False
         self.metrics = TaskMetrics(task=str(task_id))
@@ -113,7 +114,7 @@ class Task:
 
     def step(self) -> bool:
         """One piece of work; False: nothing to do right now."""
-        if self._to_commit is not None or (self._ended and not self.finished):
+        if self._to_commit is not None or (self._ended and self.lifecycle.state is TaskState.RUNNING):
             self._report_progress_of_commits()
         self.backpressured = not self._ended and not self.outputs.has_room()
         if self._ended or self.backpressured:
@@ -150,7 +151,14 @@ class Task:
         assert self._source is not None
         self._source.confirm(sequence)
 
+    def start(self) -> None:
+        """The outputs are connected: from now on `step` may be called."""
+        self.outputs.connected()
+        self.lifecycle.move(TaskState.RUNNING)
+
     def close(self) -> None:
+        if not self.lifecycle.terminal:
+            self.lifecycle.move(TaskState.DROPPED)
         self.chain.close()
 
     def _step_source(self) -> bool:
@@ -289,8 +297,8 @@ class Task:
     def _report_progress_of_commits(self) -> None:
         if self.chain.busy():
             return
-        if self._ended and not self.finished:
-            self.finished = True
+        if self._ended and self.lifecycle.state is TaskState.RUNNING:
+            self.lifecycle.move(TaskState.FINISHED)
             self._services.send(TaskFinished(self._services.attempt, self.id))
         if self._to_commit is not None:
             self._services.send(TaskCommitted(self._services.attempt, self.id, self._to_commit))

@@ -143,3 +143,9 @@ def test_restart_strategies_take_durations_as_people_write_them() -> None:
     assert cw.restart.failure_rate(max_failures=1, interval="1min", delay="1s").interval_seconds == 60
     assert cw.restart.exponential_delay(initial="1s", maximum="2min").max_seconds == 120
     assert cw.restart.none() == cw.restart.none()
+
+
+def test_a_relative_storage_is_the_drivers_folder_for_everyone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cw.Checkpoints(storage="checkpoints/").storage == str(tmp_path / "checkpoints")
+    assert cw.Checkpoints(storage="s3://bucket/checkpoints").storage == "s3://bucket/checkpoints"

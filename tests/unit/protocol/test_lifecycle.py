@@ -46,10 +46,12 @@ def test_an_undeclared_transition_of_a_task_is_a_bug_too():
         TaskLifecycle().move(TaskState.FINISHED)
 
 
-def test_a_task_runs_and_finishes():
+def test_a_finished_task_can_still_fail_while_it_commits():
     task = TaskLifecycle()
     task.move(TaskState.RUNNING)
     task.move(TaskState.FINISHED)
+    assert not task.terminal
+    task.move(TaskState.FAILED)
     assert task.terminal
 
 

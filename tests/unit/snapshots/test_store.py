@@ -255,9 +255,17 @@ def test_a_gap_in_the_journal_is_named(store: SnapshotStore, storage: Interrupte
 def test_a_discarded_checkpoint_leaves_nothing(store: SnapshotStore, storage: Interrupted):
     store.claim_attempt()
     store.publish(manifest_of(7, 1, write_task(store, 7, 1)))
+    store.publish(manifest_of(8, 1))
     store.discard(7)
     store.discard(7)
     assert storage.list("job/chk-7") == []
+
+
+def test_the_newest_completed_checkpoint_is_never_discarded(store: SnapshotStore):
+    store.claim_attempt()
+    store.publish(manifest_of(7, 1, write_task(store, 7, 1)))
+    store.discard(7)  # its coordinator never heard that it was published, and has given it up
+    assert store.verify(7) is None
 
 
 def test_an_aborted_checkpoint_is_discarded_too(store: SnapshotStore, storage: Interrupted):
@@ -295,6 +303,7 @@ def test_a_newer_attempt_discards_what_older_ones_left(store: SnapshotStore, sto
     store.publish(manifest_of(6, 1, write_task(store, 6, 1)))
     newer = SnapshotStore(storage, "job")
     newer.claim_attempt()
+    newer.publish(manifest_of(7, 2))
     newer.discard(6)
     assert storage.list("job/chk-6") == []
 

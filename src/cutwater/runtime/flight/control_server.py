@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow.flight as flight
 
 from cutwater.config import TlsFiles
+from cutwater.protocol.heartbeats import HeartbeatMonitor
 from cutwater.protocol.ids import SlotId
 from cutwater.runtime.flight.control_frames import HANG_UP, MESSAGE, SIGN_OF_LIFE, LinkTimes
 from cutwater.runtime.flight.security import address_of, require_token, server_arguments
@@ -43,8 +44,8 @@ class ControlServer:
         times: LinkTimes | None = None,
         listen_host: str | None = None,
     ) -> None:
-        self._lines = _Lines(deliver, lost)
         self._times = times or LinkTimes()
+        self._lines = _Lines(deliver, lost, self._times.silence_seconds_max)
         self._server = _ControlFlightServer(token, self._lines, **server_arguments(listen_host or host, tls))
         self._closed = threading.Event()
         self.address = address_of(host, self._server.port)
@@ -77,14 +78,11 @@ class ControlServer:
 
     def _watch(self) -> None:
         while not self._closed.wait(self._times.sign_of_life_seconds):
-            now = time.monotonic()
+            for line in self._lines.silent(time.monotonic()):
+                self._lines.report_lost(line, f"no sign of life for {self._times.silence_seconds_max:g} s")
+                line.hang_up()
             for line in self._lines.all():
-                silent_seconds = now - line.heard_at
-                if silent_seconds > self._times.silence_seconds_max:
-                    self._lines.report_lost(line, f"no sign of life for {silent_seconds:.1f} s")
-                    line.hang_up()
-                else:
-                    line.queue.put(SIGN_OF_LIFE)
+                line.queue.put(SIGN_OF_LIFE)
 
 
 class _Line:
@@ -93,7 +91,6 @@ class _Line:
     def __init__(self, slot: SlotId) -> None:
         self.slot = slot
         self.queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-        self.heard_at = time.monotonic()
         self.over = threading.Event()
 
     def hang_up(self) -> None:
@@ -112,9 +109,15 @@ class _Line:
 class _Lines:
     """The living lines by slot; used by every thread."""
 
-    def __init__(self, deliver: Callable[[SlotId, FromSlot], None], lost: Callable[[SlotId, str], None]) -> None:
+    def __init__(
+        self,
+        deliver: Callable[[SlotId, FromSlot], None],
+        lost: Callable[[SlotId, str], None],
+        silence_seconds_max: float,
+    ) -> None:
         self._lock = threading.Lock()
         self._lines: dict[SlotId, _Line] = {}
+        self._heartbeats: HeartbeatMonitor[SlotId] = HeartbeatMonitor(silence_seconds_max)
         self._deliver = deliver
         self._lost = lost
 
@@ -123,6 +126,7 @@ class _Lines:
             if line.slot in self._lines:
                 raise flight.FlightUnauthenticatedError(f"slot {line.slot} is registered already")
             self._lines[line.slot] = line
+            self._heartbeats.seen(line.slot, time.monotonic())
             self._deliver(line.slot, registered)
 
     def get(self, slot: SlotId) -> _Line | None:
@@ -132,8 +136,19 @@ class _Lines:
         with self._lock:
             return list(self._lines.values())
 
+    def heard(self, line: _Line) -> None:
+        with self._lock:
+            if self._lines.get(line.slot) is line:
+                self._heartbeats.seen(line.slot, time.monotonic())
+
+    def silent(self, now_seconds: float) -> list[_Line]:
+        """Lines that nothing came from for too long; each is returned once."""
+        with self._lock:
+            return [self._lines[slot] for slot in self._heartbeats.expired(now_seconds)]
+
     def remove(self, slot: SlotId) -> _Line | None:
         with self._lock:
+            self._heartbeats.forget(slot)
             return self._lines.pop(slot, None)
 
     def deliver(self, line: _Line, message: FromSlot) -> None:
@@ -146,6 +161,7 @@ class _Lines:
         with self._lock:
             if self._lines.get(line.slot) is line:
                 del self._lines[line.slot]
+                self._heartbeats.forget(line.slot)
                 self._lost(line.slot, reason)
 
 
@@ -175,7 +191,7 @@ class _ControlFlightServer(flight.FlightServerBase):  # type: ignore[misc]
         try:
             while True:
                 frame = reader.read_chunk().app_metadata
-                line.heard_at = time.monotonic()
+                self._lines.heard(line)
                 message = _message(frame)
                 if message is not None:
                     self._lines.deliver(line, message)

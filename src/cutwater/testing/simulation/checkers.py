@@ -31,6 +31,8 @@ from cutwater.snapshots.format import Manifest
 from cutwater.snapshots.reader import read_parts
 from cutwater.snapshots.store import SnapshotStore, snapshot_folder
 from cutwater.state.values import load_pairs
+from cutwater.status import JobStatus
+from cutwater.testing.simulation.cluster import Watcher
 from cutwater.testing.simulation.connectors import attempt_of
 from cutwater.testing.simulation.jobs import Case, Read, States
 from cutwater.testing.simulation.storage import SimulatedStorage
@@ -38,9 +40,11 @@ from cutwater.testing.simulation.world import InvariantBroken, World
 
 _position = msgspec.msgpack.Decoder(SplitPosition).decode
 _broadcast_copy = msgspec.msgpack.Decoder(tuple[int, bytes]).decode
+#: Zombies and the last faults cost some.
+ATTEMPTS_AFTER_STORM_MAX = 60
 
 
-class Checker:
+class Checker(Watcher):
     """Watches one run."""
 
     def __init__(self, world: World, storage: SimulatedStorage, case: Case, job_id: str) -> None:
@@ -50,6 +54,7 @@ class Checker:
         self._job_id = job_id
         self._store = SnapshotStore(storage.files, job_id)
         self._entries: list[JournalEntry] = []
+        self._claimed_in_storm = 0
         #: By id, the attempt that completed it.
         self._completed: dict[int, int] = {}
         #: By sink, the parts that some completed snapshot holds.
@@ -92,8 +97,10 @@ class Checker:
         if self._case.mode is not CheckpointMode.NONE:
             raise InvariantBroken("prepared output lasts until it is committed", f"{sink} misses {part}")
 
-    def fenced(self, who: str) -> None:
-        self._world.note("%s is fenced, the newest claim is %s", who, self._newest_claim)
+    def gives_up(self, status: JobStatus) -> None:
+        if status.attempt >= self._newest_claim:
+            raise InvariantBroken("the job goes on whatever breaks", str(status.failure))
+        self._world.note("attempt %s gives up, %s has claimed the job", status.attempt, self._newest_claim)
 
     def _file_created(self, path: str) -> None:
         if path.startswith(f"{self._job_id}/journal/"):
@@ -102,6 +109,10 @@ class Checker:
                 self._world.note("journal: %s", entry)
                 if isinstance(entry, SnapshotCompleted):
                     self._completed_in_journal(entry)
+                elif self._world.stormy:
+                    self._claimed_in_storm = entry.attempt
+                elif entry.attempt - self._claimed_in_storm > ATTEMPTS_AFTER_STORM_MAX:
+                    raise InvariantBroken("the job restarts for ever", self._world.describe())
 
     def _completed_in_journal(self, entry: SnapshotCompleted) -> None:
         if entry.attempt != self._newest_claim:

@@ -7,9 +7,8 @@ for a while without knowing. Slots belong to the coordinator that had them start
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from cutwater.errors import AttemptFencedError, CutwaterError
 from cutwater.graph.plan import JobPlan
 from cutwater.protocol.ids import SlotId
 from cutwater.protocol.lifecycle import JobState
@@ -20,20 +19,43 @@ from cutwater.runtime.slot import Slot
 from cutwater.snapshots.store import SnapshotStore
 from cutwater.status import JobStatus
 from cutwater.testing.simulation.background import SimulatedBackground
-from cutwater.testing.simulation.network import Line, SimulatedTransport
-from cutwater.testing.simulation.world import InvariantBroken, Process
-
-if TYPE_CHECKING:
-    from cutwater.testing.simulation.run import Run
+from cutwater.testing.simulation.network import Line, Network, SimulatedTransport
+from cutwater.testing.simulation.storage import SimulatedStorage
+from cutwater.testing.simulation.world import Process, World
 
 #: How long a coordinator goes on that was taken for dead while it waited for the storage.
 CUT_OFF_SECONDS = 2.0
 
 
+class Watcher:
+    """Hears what the processes say; a checker objects to some of it."""
+
+    def coordinator_says(self, who: str, message: messages.FromCoordinator) -> None: ...
+
+    def slot_says(self, who: str, message: messages.FromSlot) -> None: ...
+
+    def gives_up(self, status: JobStatus) -> None: ...
+
+
+class Surroundings(Protocol):
+    """What a cluster stands in."""
+
+    @property
+    def world(self) -> World: ...
+    @property
+    def network(self) -> Network: ...
+    @property
+    def storage(self) -> SimulatedStorage: ...
+    @property
+    def checker(self) -> Watcher: ...
+    @property
+    def cluster(self) -> Cluster: ...
+
+
 class SlotNode:
     """A slot's process and its line to the coordinator."""
 
-    def __init__(self, run: Run, name: str, owner: CoordinatorNode) -> None:
+    def __init__(self, run: Surroundings, name: str, owner: CoordinatorNode) -> None:
         self.run = run
         self.id = SlotId(name)
         self.owner = owner
@@ -85,7 +107,7 @@ class SlotNode:
 class CoordinatorNode:
     """A driver's process: the coordinator, its lines and its provider of slots."""
 
-    def __init__(self, run: Run, name: str, plan: JobPlan, pickled_plan: bytes, history: History) -> None:
+    def __init__(self, run: Surroundings, name: str, plan: JobPlan, pickled_plan: bytes, history: History) -> None:
         self.run = run
         self.official = True
         self.can_start_slots = True
@@ -209,13 +231,13 @@ class CoordinatorNode:
 class Cluster:
     """Keeps one official coordinator alive until the job is finished."""
 
-    def __init__(self, run: Run, plan: JobPlan, pickled_plan: bytes) -> None:
+    def __init__(self, run: Surroundings, plan: JobPlan, pickled_plan: bytes, history: History) -> None:
         self.run = run
         self._plan = plan
         self._pickled_plan = pickled_plan
+        self._history = history
         self.nodes: list[CoordinatorNode] = []
         self.finished = False
-        self.failure: CutwaterError | None = None
 
     @property
     def official(self) -> CoordinatorNode | None:
@@ -228,7 +250,7 @@ class Cluster:
         return [slot for node in self.nodes for slot in node.slots.values() if slot.process.alive]
 
     def start_coordinator(self) -> None:
-        history = History(restore_latest=bool(self.nodes))
+        history = History(restore_latest=True) if self.nodes else self._history
         name = f"c{len(self.nodes) + 1}"
         self.nodes.append(CoordinatorNode(self.run, name, self._plan, self._pickled_plan, history))
 
@@ -252,9 +274,7 @@ class Cluster:
         if state is JobState.FINISHED:
             self.finished = True
             return
-        failure = node.coordinator.status.failure
-        if state is JobState.FAILED and not isinstance(failure, AttemptFencedError):
-            raise InvariantBroken("the job failed", str(failure))
         if state is JobState.FAILED:
-            self.run.checker.fenced(node.process.name)
+            # Only one that was superseded may give up: it is fenced, or what it restores from is deleted under it.
+            self.run.checker.gives_up(node.coordinator.status)
         self.replace(node)

@@ -18,6 +18,8 @@ def describe(run: Run) -> str:
         kind = "official" if node.official else "zombie"
         status = coordinator.status
         lines.append(f"{node.process.name} ({kind}) is {status.state}, attempt {status.attempt}")
+        if status.recoveries:
+            lines.append(f"  it failed last because: {status.recoveries[-1].cause}")
         checkpoints = coordinator._checkpoints
         for pending in checkpoints._pending.values():
             waiting = ", ".join(sorted(map(str, pending.waiting))) or "its manifest"
@@ -39,7 +41,7 @@ def _slot(node: object) -> list[str]:
     lines = [f"  {process.name} has attempt {deployment.attempt}, {len(slot._running)} tasks run"]
     for task in deployment.tasks.values():
         gate = task.inputs
-        what = "finished" if task.finished else "ended" if task._ended else f"aligns {task._aligner.aligning}"
+        what = str(task.lifecycle.state) if task._ended else f"aligns {task._aligner.aligning}"
         lines.append(
             f"    {task.id} {what}, blocked {sorted(gate._blocked)}, ended {sorted(gate._ended)} of {len(gate.ports)}, "
             f"{len(gate)} elements wait"

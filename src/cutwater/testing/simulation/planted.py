@@ -87,7 +87,7 @@ def _commit_before_completion() -> Any:
 
 
 def _no_commit_on_recovery() -> Any:
-    return patch.object(recovering, "committables_of", lambda store, restored, operator: [])
+    return patch.object(recovering, "committables_of", lambda *_: [])
 
 
 def _positions_not_restored() -> Any:
@@ -195,13 +195,13 @@ BUGS: tuple[PlantedBug, ...] = (
     PlantedBug("recovery does not commit what the snapshot holds", "word_count", 40, _no_commit_on_recovery),
     PlantedBug("state is restored, but not the source's position", "rebalance", 40, _positions_not_restored),
     PlantedBug("an ended channel no longer counts as arrived", "union", 40, _ended_channel_counts_no_more),
-    PlantedBug("the coordinator believes an older attempt", "word_count", 40, _older_attempts_accepted),
+    PlantedBug("the coordinator believes an older attempt", "rebalance", 400, _older_attempts_accepted),
     PlantedBug("a task restores too few key groups", "rebalance", 40, _wrong_key_groups),
-    PlantedBug("a newer claim does not fence", "few_splits", 40, _no_fencing),
+    PlantedBug("a newer claim does not fence", "deep", 100, _no_fencing),
     PlantedBug("a barrier overtakes buffered records", "rebalance", 40, _barrier_overtakes_records),
     PlantedBug("the split assigner is snapshotted late", "word_count", 40, _assigner_late),
     PlantedBug("output of an aborted checkpoint is forgotten", "word_count", 40, _aborted_output_forgotten),
     PlantedBug("frozen state goes on changing", "rebalance", 40, _frozen_state_changes),
-    PlantedBug("the newest completed snapshot is deleted", "word_count", 40, _newest_snapshot_deleted),
-    PlantedBug("a late recovery rolls back a newer attempt", "few_splits", 40, _late_rollback),
+    PlantedBug("the newest completed snapshot is deleted", "deep", 400, _newest_snapshot_deleted),
+    PlantedBug("a late recovery rolls back a newer attempt", "few_splits", 400, _late_rollback),
 )

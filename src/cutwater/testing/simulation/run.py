@@ -13,6 +13,7 @@ from cutwater.graph.guarantees import guarantees_of
 from cutwater.graph.plan import JobPlan
 from cutwater.protocol.modes import CheckpointMode
 from cutwater.protocol.restart import fixed_delay
+from cutwater.runtime.recovering import History
 from cutwater.testing.simulation import registry
 from cutwater.testing.simulation.checkers import Checker
 from cutwater.testing.simulation.cluster import Cluster
@@ -27,7 +28,7 @@ from cutwater.testing.simulation.world import InvariantBroken, World
 
 JOB_ID = "job"
 #: A run that needs more is stuck; the longest healthy ones need a quarter of it.
-EVENTS_MAX = 40_000
+EVENTS_MAX = 60_000
 SECONDS_MAX = 120.0
 #: What zombies may still do after the job has finished.
 AFTERLIFE_SECONDS = 5.0
@@ -71,7 +72,7 @@ class Run:
         self.poisoned = False
         self.disturbed = bool(conditions.faults or conditions.storage_fault_rate)
         plan = _plan(self.case, random, calm=calm)
-        self.cluster = Cluster(self, plan, bytes(cloudpickle.dumps(plan)))
+        self.cluster = Cluster(self, plan, bytes(cloudpickle.dumps(plan)), History())
         self.storage.cut_off = self.cluster.cut_off
 
     def touch(self, where: str) -> None:

@@ -19,8 +19,10 @@ _OF_READ = frozenset({StorageFault.FAIL, StorageFault.SLOW, StorageFault.CRASH_B
 _OF_DELETE = _OF_READ | {StorageFault.CRASH_AFTER, StorageFault.LOST_ANSWER}
 #: The journal is made of created files: there everything is decided, so there most goes wrong.
 _CREATE_IS_WORSE = 4.0
+_CREATE_RATE_MAX = 0.1
 #: Few operations are a coordinator's, so it draws once more.
 _CUT_OFF_RATE = 0.02
+_SLOW_SECONDS_MAX = 1.0
 
 
 class SimulatedStorage:
@@ -84,7 +86,9 @@ class SimulatedStorage:
     def _begin(self, verb: str, path: str, possible: frozenset[StorageFault]) -> StorageFault | None:
         world, conditions = self._world, self._world.conditions
         fault: StorageFault | None = None
-        rate = conditions.storage_fault_rate * (_CREATE_IS_WORSE if possible is _OF_CREATE else 1.0)
+        rate = conditions.storage_fault_rate
+        if possible is _OF_CREATE:
+            rate = min(rate * _CREATE_IS_WORSE, max(rate, _CREATE_RATE_MAX))
         if rate and world.stormy and world.random.random() < rate:
             drawn = world.random.choice(conditions.storage_faults)
             fault = drawn if drawn in possible else None
@@ -95,7 +99,8 @@ class SimulatedStorage:
         if fault is StorageFault.CUT_OFF and world.current is not None:
             self.cut_off(world.current)
         if fault in (StorageFault.SLOW, StorageFault.CUT_OFF):
-            world.pause(world.delay(conditions.slow_seconds) * (2.0 if fault is StorageFault.CUT_OFF else 1.0))
+            seconds = world.delay(conditions.slow_seconds) * (2.0 if fault is StorageFault.CUT_OFF else 1.0)
+            world.pause(min(seconds, _SLOW_SECONDS_MAX))
         elif conditions.interleaving and world.random.random() < conditions.interleaving:
             world.pause(world.delay(conditions.operation_seconds))
         if fault is StorageFault.CRASH_BEFORE:

@@ -1,0 +1,46 @@
+"""Does this snapshot fit the job that is to go on from it?
+
+What a changed program no longer has a place for would be lost without a word, so it is refused with one.
+"""
+
+from __future__ import annotations
+
+from cutwater.errors import ConfigurationError, GraphError
+from cutwater.graph.model import ExecutionGraph
+from cutwater.runtime.sources import decode_assigner
+from cutwater.snapshots.format import Manifest
+
+
+def check_fits(graph: ExecutionGraph, manifest: Manifest) -> None:
+    """Raises when state, unread splits or prepared output of the snapshot would be lost in this graph."""
+    max_parallelism = {node.uid: vertex.max_parallelism for vertex in graph.vertices for node in vertex.operators}
+    missing = sorted(_operators_with_something(manifest) - set(max_parallelism))
+    if missing:
+        raise GraphError(
+            f"snapshot chk-{manifest.checkpoint} has state of operators that the job does not have",
+            detail=", ".join(f'"{uid}"' for uid in missing),
+            hint="give the operators the uids they had; or start without restore",
+        )
+    before = {uid: vertex.max_parallelism for vertex in manifest.vertices for uid in vertex.operators}
+    for uid in sorted(_keyed_operators(manifest)):
+        if before[uid] != max_parallelism[uid]:
+            raise ConfigurationError(
+                f'the state of operator "{uid}" in chk-{manifest.checkpoint} has {before[uid]} key groups, '
+                f"the job has {max_parallelism[uid]}",
+                hint=f"set max_parallelism={before[uid]}: it can't change as long as the state lives",
+            )
+
+
+def _operators_with_something(manifest: Manifest) -> set[str]:
+    state = {part.operator for task in manifest.tasks for part in task.parts if part.chunks}
+    unread = {uid for uid, data in manifest.sources.items() if _has_unread_splits(data)}
+    return state | unread
+
+
+def _has_unread_splits(assigner: bytes) -> bool:
+    state = decode_assigner(assigner)
+    return bool(state.unassigned) or not state.complete
+
+
+def _keyed_operators(manifest: Manifest) -> set[str]:
+    return {part.operator for task in manifest.tasks for part in task.parts if part.kind == "keyed" and part.chunks}

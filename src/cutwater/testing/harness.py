@@ -1,0 +1,93 @@
+"""How does a user test a job without Spark, a cluster or waiting?
+
+    launcher = LocalLauncher()
+    env = cw.Environment(parallelism=2, launcher=launcher)
+    assert env.from_collection([1, 2]).map(lambda n: n + 1).execute_and_collect() == [2, 3]
+
+The job runs on the production coordinator and slots, in this process, in virtual time and without faults; a seed
+decides the interleaving, so that a test can try many. Snapshots live in memory and last as long as the launcher: a job
+can be restored from them. Sources and sinks are the job's own, and do what they do.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import cloudpickle
+
+from cutwater.api.launching import LaunchOptions
+from cutwater.errors import InternalError
+from cutwater.graph.plan import JobPlan
+from cutwater.runtime.recovering import History
+from cutwater.status import JobResult, JobStatus
+from cutwater.testing.simulation.cluster import Cluster, Watcher
+from cutwater.testing.simulation.conditions import draw_conditions
+from cutwater.testing.simulation.network import Network
+from cutwater.testing.simulation.storage import SimulatedStorage
+from cutwater.testing.simulation.trace import Trace
+from cutwater.testing.simulation.world import InvariantBroken, World
+
+#: A job that does more than this is taken to be endless.
+EVENTS_MAX = 10_000_000
+SECONDS_MAX = 86_400.0
+
+
+class LocalLauncher:
+    """Give it to `Environment(launcher=…)`. Used by one thread."""
+
+    def __init__(self, *, seed: int = 0) -> None:
+        self._seed = seed
+        self._files: SimulatedStorage | None = None
+
+    def launch(self, job: JobPlan, options: LaunchOptions) -> LocalJob:
+        """Runs the job to its end, here and now: its input must be bounded."""
+        started = LocalJob(job, options, self._seed, self._files)
+        self._files = started.storage
+        started.play()
+        return started
+
+
+class LocalJob:
+    """A `RunningJob` that has already ended."""
+
+    def __init__(self, plan: JobPlan, options: LaunchOptions, seed: int, files: SimulatedStorage | None) -> None:
+        random = Random(seed)
+        conditions = draw_conditions(random, coordinator_may_fail=False, calm=True)
+        self.world = World(conditions, random, Trace(on=False), events_max=EVENTS_MAX, seconds_max=SECONDS_MAX)
+        self.storage = SimulatedStorage(self.world)
+        if files is not None:
+            self.storage.files = files.files
+        self.network = Network(self.world)
+        self.checker = Watcher()
+        path = options.restore if options.restore != "latest" else None
+        history = History(restore_latest=options.restore == "latest", restore_path=path)
+        self.cluster = Cluster(self, plan, bytes(cloudpickle.dumps(plan)), history)
+        self._plan = plan
+
+    def play(self) -> None:
+        """To the end of the job."""
+        self.cluster.start_coordinator()
+        try:
+            self.world.run(lambda: self.status().state.terminal)
+        except InvariantBroken as broken:
+            raise InternalError(broken.invariant, detail=broken.detail) from broken
+
+    @property
+    def job_id(self) -> str:
+        return self._plan.job_id
+
+    def status(self) -> JobStatus:
+        return self.cluster.nodes[0].coordinator.status
+
+    def wait(self, timeout_seconds: float | None) -> JobResult:
+        """Returns at once; raises what made the job fail."""
+        status = self.status()
+        if status.failure is not None:
+            raise status.failure
+        return JobResult(status, self.world.now)
+
+    def cancel(self) -> None:
+        """It is over already."""
+
+    def stop(self) -> None:
+        """It is over already."""
