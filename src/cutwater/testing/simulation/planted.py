@@ -1,8 +1,8 @@
 """Would the simulator notice?
 
 Each bug here breaks production code in one place, as a tired engineer might. A simulator that doesn't find it within a
-few seeds is not looking. The first three lines of every entry are its documentation: what is broken, which job shows
-it, and how many seeds may pass before it does.
+few seeds is not looking. `BUGS` says of each what is broken, which job shows it, and how many seeds may pass before it
+does; mostly a tenth of them is enough.
 """
 
 from __future__ import annotations
@@ -189,19 +189,19 @@ def _late_rollback() -> Any:
 
 
 BUGS: tuple[PlantedBug, ...] = (
-    PlantedBug("channels are not blocked while barriers align", "deep", 40, _no_blocking),
-    PlantedBug("a snapshot is acknowledged before it is durable", "word_count", 40, _acknowledge_before_durable),
-    PlantedBug("output is committed before its checkpoint completed", "word_count", 40, _commit_before_completion),
-    PlantedBug("recovery does not commit what the snapshot holds", "word_count", 40, _no_commit_on_recovery),
-    PlantedBug("state is restored, but not the source's position", "rebalance", 40, _positions_not_restored),
-    PlantedBug("an ended channel no longer counts as arrived", "union", 40, _ended_channel_counts_no_more),
+    PlantedBug("channels are not blocked while barriers align", "deep", 100, _no_blocking),
+    PlantedBug("a snapshot is acknowledged before it is durable", "word_count", 100, _acknowledge_before_durable),
+    PlantedBug("output is committed before its checkpoint completed", "word_count", 100, _commit_before_completion),
+    PlantedBug("recovery does not commit what the snapshot holds", "word_count", 100, _no_commit_on_recovery),
+    PlantedBug("state is restored, but not the source's position", "rebalance", 100, _positions_not_restored),
+    PlantedBug("an ended channel no longer counts as arrived", "union", 100, _ended_channel_counts_no_more),
     PlantedBug("the coordinator believes an older attempt", "rebalance", 400, _older_attempts_accepted),
-    PlantedBug("a task restores too few key groups", "rebalance", 40, _wrong_key_groups),
+    PlantedBug("a task restores too few key groups", "rebalance", 100, _wrong_key_groups),
     PlantedBug("a newer claim does not fence", "deep", 100, _no_fencing),
-    PlantedBug("a barrier overtakes buffered records", "rebalance", 40, _barrier_overtakes_records),
-    PlantedBug("the split assigner is snapshotted late", "word_count", 40, _assigner_late),
-    PlantedBug("output of an aborted checkpoint is forgotten", "word_count", 40, _aborted_output_forgotten),
-    PlantedBug("frozen state goes on changing", "rebalance", 40, _frozen_state_changes),
+    PlantedBug("a barrier overtakes buffered records", "rebalance", 100, _barrier_overtakes_records),
+    PlantedBug("the split assigner is snapshotted late", "word_count", 100, _assigner_late),
+    PlantedBug("output of an aborted checkpoint is forgotten", "word_count", 100, _aborted_output_forgotten),
+    PlantedBug("frozen state goes on changing", "rebalance", 100, _frozen_state_changes),
     PlantedBug("the newest completed snapshot is deleted", "deep", 400, _newest_snapshot_deleted),
     PlantedBug("a late recovery rolls back a newer attempt", "few_splits", 400, _late_rollback),
 )
