@@ -75,7 +75,11 @@ class StorageError(OperationsError):
 
 
 class SnapshotDamagedError(OperationsError):
-    """A snapshot, or a file of it, does not verify."""
+    """A snapshot, or a file of it, does not verify; the next attempt chooses one that does."""
+
+
+class RecoveryRefusedError(OperationsError):
+    """There are snapshots, but none that can be restored: a person must decide."""
 
     retryable = False
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cutwater.errors import SnapshotDamagedError
+from cutwater.errors import RecoveryRefusedError
 from cutwater.status import JobStatus
 
 from .ledger_job import KEYS, LedgerJob, kill, wait_for
@@ -78,7 +78,7 @@ def test_a_job_without_any_good_snapshot_is_refused(spark: Any, ledger: LedgerJo
     run_for_some_checkpoints(spark, ledger)
     for path in (ledger.root / "checkpoints").rglob("*.state"):
         flip_a_byte(path)
-    with pytest.raises(SnapshotDamagedError, match="none of them verifies"):
+    with pytest.raises(RecoveryRefusedError, match="none of them verifies"):
         ledger.submit(spark, restore="latest").wait("1min")
 
 

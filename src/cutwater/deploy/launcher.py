@@ -34,7 +34,7 @@ from cutwater.runtime.coordinator import Coordinator, CoordinatorServices
 from cutwater.runtime.flight.control_frames import LinkTimes
 from cutwater.runtime.flight.control_server import ControlServer
 from cutwater.runtime.messages import FromSlot, SlotRegistered
-from cutwater.runtime.recovering import History
+from cutwater.runtime.recovering import history_of
 from cutwater.runtime.threads import ActorLoop, MonotonicClock, ThreadBackground
 from cutwater.snapshots.storage import MemoryStorage, open_storage
 from cutwater.snapshots.store import SnapshotStore
@@ -118,7 +118,7 @@ class SparkJob:
             random=random.random,
             listener=lambda status: announcer.update(status, clock.now_seconds()),
         )
-        self._coordinator = Coordinator(job, cloudpickle.dumps(job), services, _history(options))
+        self._coordinator = Coordinator(job, cloudpickle.dumps(job), services, history_of(options.restore, store))
         self._thread = threading.Thread(target=self._run, name=f"cutwater-coordinator-{job.job_id}", daemon=True)
         _cancel_at_exit(self)
         self._coordinator.start()
@@ -173,12 +173,6 @@ class SparkJob:
     def _post(self, work: Callable[[], None]) -> None:
         self._coordinator.post(work)
         self._loop.wake()
-
-
-def _history(options: LaunchOptions) -> History:
-    if options.restore == "latest":
-        return History(restore_latest=True)
-    return History(restore_path=options.restore)
 
 
 def _cancel_at_exit(job: SparkJob) -> None:

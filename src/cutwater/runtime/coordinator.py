@@ -9,7 +9,7 @@ from __future__ import annotations
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 from cutwater.connectors.contract import Sink
@@ -187,8 +187,6 @@ class Coordinator:
             self._fail(_as_ours(error))
             return
         self._recovered = recovered
-        if self._history.first_attempt is None:
-            self._history = replace(self._history, first_attempt=recovered.attempt)
         self._board.recovered(recovered)
         self._deploy_if_ready()
 

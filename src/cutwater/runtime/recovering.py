@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
-from cutwater.errors import SnapshotDamagedError
+from cutwater.errors import RecoveryRefusedError
 from cutwater.graph.model import NodeKind
 from cutwater.graph.plan import JobPlan
 from cutwater.operators.sink import COMMITTABLES_STATE, decode_committable
@@ -61,15 +61,20 @@ class Recovered:
 class History:
     """Which snapshots count as the job's own past: those of this run, and those it was told to go on from."""
 
-    first_attempt: AttemptNumber | None = None
-    restore_latest: bool = False
+    #: Entries of the journal before this run. What comes later is ours, even when another driver wrote it: one that
+    #: was started in our place while we hung, and whose output we must not repeat.
+    entries_before: int = 0
     restore_path: str | None = None
 
-    def relevant(self, entries: Sequence[JournalEntry]) -> list[JournalEntry]:
-        if self.restore_latest:
-            return list(entries)
-        first = self.first_attempt
-        return [entry for entry in entries if first is not None and entry.attempt >= first]
+    def relevant(self, entries: Sequence[JournalEntry]) -> Sequence[JournalEntry]:
+        return entries[self.entries_before :]
+
+
+def history_of(restore: str | None, store: SnapshotStore) -> History:
+    """What a new run goes on from: "latest", the path of a snapshot, or nothing. May block."""
+    if restore == "latest":
+        return History()
+    return History(entries_before=len(store.journal()), restore_path=restore)
 
 
 def recover(plan: JobPlan, store: SnapshotStore, history: History) -> Recovered:
@@ -99,7 +104,7 @@ def _choose(recovery: Recovery, store: SnapshotStore) -> tuple[Restored | None, 
             case StartEmpty():
                 return None, ()
             case RefuseRecovery(reason, skipped):
-                raise SnapshotDamagedError(
+                raise RecoveryRefusedError(
                     reason,
                     detail="; ".join(f"chk-{checkpoint}: {problem}" for checkpoint, problem in skipped),
                     hint="restore a savepoint or an older retained checkpoint by its path, or start anew",
@@ -115,7 +120,7 @@ def _from_path(path: str) -> Restored:
     manifest = load_manifest(storage, folder)
     problem = verify(storage, folder, manifest)
     if problem is not None:
-        raise SnapshotDamagedError(f'the snapshot "{path}" is damaged', detail=problem, hint="restore another one")
+        raise RecoveryRefusedError(f'the snapshot "{path}" is damaged', detail=problem, hint="restore another one")
     return Restored(manifest, storage, folder, root)
 
 

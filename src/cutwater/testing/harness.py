@@ -18,7 +18,8 @@ import cloudpickle
 from cutwater.api.launching import LaunchOptions
 from cutwater.errors import InternalError
 from cutwater.graph.plan import JobPlan
-from cutwater.runtime.recovering import History
+from cutwater.runtime.recovering import history_of
+from cutwater.snapshots.store import SnapshotStore
 from cutwater.status import JobResult, JobStatus
 from cutwater.testing.simulation.cluster import Cluster, Watcher
 from cutwater.testing.simulation.conditions import draw_conditions
@@ -59,8 +60,7 @@ class LocalJob:
             self.storage.files = files.files
         self.network = Network(self.world)
         self.checker = Watcher()
-        path = options.restore if options.restore != "latest" else None
-        history = History(restore_latest=options.restore == "latest", restore_path=path)
+        history = history_of(options.restore, SnapshotStore(self.storage.files, plan.job_id))
         self.cluster = Cluster(self, plan, bytes(cloudpickle.dumps(plan)), history)
         self._plan = plan
 

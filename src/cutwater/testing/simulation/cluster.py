@@ -139,12 +139,6 @@ class CoordinatorNode:
         self.coordinator.start()
         self.process.wake()
 
-    @property
-    def has_history(self) -> bool:
-        """It knows which snapshots are its own past."""
-        history = self.coordinator._history
-        return history.restore_latest or history.first_attempt is not None
-
     # The SlotLines seam.
 
     def send(self, slot: SlotId, message: messages.FromCoordinator) -> None:
@@ -250,7 +244,7 @@ class Cluster:
         return [slot for node in self.nodes for slot in node.slots.values() if slot.process.alive]
 
     def start_coordinator(self) -> None:
-        history = History(restore_latest=True) if self.nodes else self._history
+        history = self._history
         name = f"c{len(self.nodes) + 1}"
         self.nodes.append(CoordinatorNode(self.run, name, self._plan, self._pickled_plan, history))
 
@@ -263,7 +257,7 @@ class Cluster:
     def cut_off(self, process: Process) -> None:
         """The official coordinator is taken for dead in the middle of something."""
         official = self.official
-        if official is not None and official.process is process and official.has_history:
+        if official is not None and official.process is process:
             official.partition(lives_seconds=CUT_OFF_SECONDS)
             self.replace(official)
 

@@ -33,12 +33,9 @@ def _strike(run: Run, fault: Fault) -> None:
             if official is not None:
                 official.process.end("killed")
         case Fault.PARTITION_COORDINATOR:
-            if official is not None and official.has_history:
+            if official is not None:
                 official.partition(lives_seconds=world.conditions.zombie_seconds * 3)
                 cluster.replace(official)
-            elif official is not None:
-                # Told to start fresh and not begun yet: it would start the job a second time, as it was told to.
-                official.process.end("killed")
         case Fault.POISON:
             world.note("the next user function fails")
             run.poisoned = True
