@@ -14,7 +14,6 @@ from typing import Any, assert_never
 
 from cutwater.connectors.contract import Sink
 from cutwater.errors import (
-    AttemptFencedError,
     CutwaterError,
     InternalError,
     OperationsError,
@@ -22,17 +21,15 @@ from cutwater.errors import (
 )
 from cutwater.graph.model import LogicalNode, NodeKind
 from cutwater.graph.plan import JobPlan
-from cutwater.protocol import checkpoint_events as checkpointing
-from cutwater.protocol.checkpoint_coordinator import CheckpointCoordinator
-from cutwater.protocol.checkpoint_events import CheckpointKind, CheckpointPolicy
+from cutwater.protocol.checkpoint_events import CheckpointKind
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, SlotId
 from cutwater.protocol.lifecycle import JobLifecycle, JobState
 from cutwater.protocol.modes import CheckpointMode
 from cutwater.protocol.restart import GiveUp, RestartAfter
 from cutwater.runtime import messages
 from cutwater.runtime.attempt import Attempt
+from cutwater.runtime.checkpointing import Checkpointing
 from cutwater.runtime.job_status import StatusBoard
-from cutwater.runtime.pending_manifests import PendingManifest
 from cutwater.runtime.progress import ReadProgress
 from cutwater.runtime.recovering import History, Recovered, assigner_states, recover
 from cutwater.runtime.restoring import orders_for
@@ -87,13 +84,18 @@ class Coordinator:
         self._stopping = False
         self._sources: dict[str, SourceCoordination] = {}
         self._progress = ReadProgress()
-        self._pending: dict[CheckpointId, PendingManifest] = {}
-        options = plan.options
-        self._checkpoints = CheckpointCoordinator(_policy(plan))
-        self._mode = options.checkpoints.checkpoint_mode
-        self._restart = options.restart.start(services.random)
+        self._mode = plan.options.checkpoints.checkpoint_mode
+        self._restart = plan.options.restart.start(services.random)
         self._deadlines: dict[str, tuple[float, Callable[[], None]]] = {}
         self._board = StatusBoard(plan, services.clock)
+        self._checkpoints = Checkpointing(
+            plan,
+            self,
+            clock=services.clock,
+            background=services.background,
+            store=services.store,
+            board=self._board,
+        )
 
     # What the outside calls, from any thread.
 
@@ -157,11 +159,7 @@ class Coordinator:
                 self._deadlines.pop(name)[1]()
         for source in list(self._sources.values()):
             source.tick(now)
-        wake = self._checkpoints.wake_at()
-        if wake is not None and wake <= now:
-            self._execute(self._checkpoints.handle(checkpointing.ClockTicked(now)))
-            return True
-        return bool(due)
+        return self._checkpoints.tick(now) or bool(due)
 
     # Life of the job.
 
@@ -228,18 +226,15 @@ class Coordinator:
         assert recovered is not None
         self._deadlines.pop("deploy", None)
         self._lifecycle.move(JobState.RUNNING)
-        now = self._clock.now_seconds()
         self._board.deployed(attempt.restore_seconds)
-        self._restart.running(now)
+        self._restart.running(self._clock.now_seconds())
         attempt.started = True
-        self._tell_all(messages.StartAttempt(attempt.number))
-        restored = CheckpointId(recovered.restored.manifest.checkpoint) if recovered.restored else None
-        self._execute(
-            self._checkpoints.handle(
-                checkpointing.AttemptStarted(
-                    attempt.number, frozenset(attempt.tasks), restored, recovered.next_checkpoint, now
-                )
-            )
+        self.tell_all(messages.StartAttempt(attempt.number))
+        self._checkpoints.start(
+            attempt.number,
+            frozenset(attempt.tasks),
+            restored=recovered.own_checkpoint,
+            next_checkpoint=recovered.next_checkpoint,
         )
         self._start_sources(attempt, recovered)
 
@@ -281,8 +276,7 @@ class Coordinator:
             # Without checkpoints the sinks have committed by themselves at the end of their input.
             self._end(JobState.FINISHED)
             return
-        request = checkpointing.CheckpointRequested(CheckpointKind.FINAL, "final", self._clock.now_seconds())
-        self._execute(self._checkpoints.handle(request))
+        self._checkpoints.take_final()
 
     def _cancel(self) -> None:
         self._lifecycle.move(JobState.CANCELLING)
@@ -291,7 +285,7 @@ class Coordinator:
     def _stop(self) -> None:
         self._stopping = True
         if self._attempt is not None and self._attempt.started:
-            self._tell_all(messages.StopSources(self._attempt.number))
+            self.tell_all(messages.StopSources(self._attempt.number))
 
     def _end(self, state: JobState) -> None:
         self._stop_attempt()
@@ -334,10 +328,9 @@ class Coordinator:
         self._sources = {}
         if attempt is not None:
             self._attempt = None
-            self._execute(self._checkpoints.handle(checkpointing.AttemptStopped()))
+            self._checkpoints.stop()
             for slot in attempt.slots:
                 self._services.lines.send(slot, messages.DropAttempt(attempt.number))
-        self._pending.clear()
 
     def _slot_lost(self, slot: SlotId, reason: str) -> None:
         known = self._slots.pop(slot, None)
@@ -383,7 +376,6 @@ class Coordinator:
                     self._handle_of_attempt(slot, attempt, message)
 
     def _handle_of_attempt(self, slot: SlotId, attempt: Attempt, message: messages.OfAttempt) -> None:
-        now = self._clock.now_seconds()
         match message:
             case messages.AttemptDeployed():
                 if attempt.deployed(slot, message.restore_seconds):
@@ -400,21 +392,9 @@ class Coordinator:
                     messages.ProgressConfirmed(attempt.number, message.operator, message.subtask, message.sequence),
                 )
             case messages.SnapshotWritten():
-                if (pending := self._pending.get(message.checkpoint)) is not None:
-                    pending.tasks[message.task] = message.snapshot
-                self._execute(
-                    self._checkpoints.handle(
-                        checkpointing.SnapshotAcknowledged(message.attempt, message.checkpoint, message.task, now)
-                    )
-                )
+                self._checkpoints.written(message)
             case messages.SnapshotRefused():
-                self._execute(
-                    self._checkpoints.handle(
-                        checkpointing.SnapshotDeclined(
-                            message.attempt, message.checkpoint, message.task, message.reason, now
-                        )
-                    )
-                )
+                self._checkpoints.refused(message)
             case messages.TaskFinished():
                 if attempt.finished(message.task):
                     self._all_tasks_finished(attempt)
@@ -438,91 +418,27 @@ class Coordinator:
     def _sinks(self) -> Iterator[Sink]:
         return (node.connector for node in self._nodes() if node.kind is NodeKind.SINK)
 
-    # Effects of the checkpoint machine.
+    # What checkpointing asks of the job.
 
-    def _execute(self, effects: list[checkpointing.CheckpointEffect]) -> None:
-        for effect in effects:
-            match effect:
-                case checkpointing.TriggerCheckpoint():
-                    self._trigger(effect)
-                case checkpointing.PublishManifest():
-                    self._publish(effect)
-                case checkpointing.NotifyCompleted():
-                    self._completed(effect)
-                case checkpointing.NotifyAborted():
-                    self._aborted(effect)
-                case checkpointing.DiscardSnapshot(checkpoint):
-                    self._discard(checkpoint)
-                case checkpointing.RefuseRequest():
-                    pass
-                case checkpointing.FailAttempt(reason):
-                    self._fail(OperationsError("too many checkpoints failed", detail=reason))
-                case _:
-                    assert_never(effect)
-
-    def _trigger(self, effect: checkpointing.TriggerCheckpoint) -> None:
-        # The assigners' state and the trigger leave in one step: a split assigned before is in its reader's
-        # snapshot, because the slot hears of it first; one assigned later is in neither.
-        self._pending[effect.checkpoint] = PendingManifest(
-            effect.checkpoint,
-            effect.kind,
-            effect.attempt,
-            self._clock.now_seconds(),
-            {operator: source.snapshot() for operator, source in self._sources.items()},
-        )
-        self._tell_all(messages.TriggerCheckpoint(effect.attempt, effect.checkpoint))
-
-    def _publish(self, effect: checkpointing.PublishManifest) -> None:
-        manifest = self._pending[effect.checkpoint].manifest(self.plan, self._clock.timestamp())
-        attempt, checkpoint = effect.attempt, effect.checkpoint
-
-        def done(_: Any, error: BaseException | None) -> None:
-            self._on_published(attempt, checkpoint, error)
-
-        self._services.background.submit(lambda: self._services.store.publish(manifest), done)
-
-    def _on_published(self, attempt: AttemptNumber, checkpoint: CheckpointId, error: BaseException | None) -> None:
-        if self.ended:
-            return
-        now = self._clock.now_seconds()
-        if isinstance(error, AttemptFencedError):
-            # An attempt of ours that has ended meanwhile is fenced by its own successor: that is as it should be.
-            if self._attempt is not None and self._attempt.number == attempt:
-                self._fail(error)
-        elif error is not None:
-            self._execute(self._checkpoints.handle(checkpointing.PublishFailed(attempt, checkpoint, str(error), now)))
-        else:
-            self._execute(self._checkpoints.handle(checkpointing.ManifestPublished(attempt, checkpoint, now)))
-
-    def _completed(self, effect: checkpointing.NotifyCompleted) -> None:
-        pending = self._pending.pop(effect.checkpoint)
-        self._board.checkpoint(pending.status("completed", self._clock.now_seconds()))
-        if effect.kind is CheckpointKind.FINAL and self._attempt is not None:
-            self._attempt.final = effect.checkpoint
-        self._tell_all(messages.CheckpointCompleted(effect.attempt, effect.checkpoint))
-        self._finish_if_over()
-
-    def _aborted(self, effect: checkpointing.NotifyAborted) -> None:
-        pending = self._pending.pop(effect.checkpoint, None)
-        if pending is not None:
-            self._board.checkpoint(pending.status(effect.reason, self._clock.now_seconds()))
-        self._tell_all(messages.CheckpointAborted(effect.attempt, effect.checkpoint))
-
-    def _discard(self, checkpoint: CheckpointId) -> None:
-        store = self._services.store
-
-        def done(_: Any, error: BaseException | None) -> None:
-            if error is not None:
-                self._board.warn(f"snapshot chk-{checkpoint} could not be deleted: {error}")
-
-        self._services.background.submit(lambda: store.discard(checkpoint), done)
-
-    # Small things.
-
-    def _tell_all(self, message: messages.FromCoordinator) -> None:
+    def tell_all(self, message: messages.FromCoordinator) -> None:
         if self._attempt is not None:
             for slot in self._attempt.slots:
                 self._services.lines.send(slot, message)
+
+    def source_states(self) -> dict[str, bytes]:
+        return {operator: source.snapshot() for operator, source in self._sources.items()}
+
+    def checkpoint_completed(self, checkpoint: CheckpointId, kind: CheckpointKind) -> None:
+        if kind is CheckpointKind.FINAL and self._attempt is not None:
+            self._attempt.final = checkpoint
+            # A job without sinks has nothing to wait for.
+            self.post(self._finish_if_over)
+
+    def attempt_failed(self, attempt: AttemptNumber, cause: CutwaterError) -> None:
+        if self._attempt is not None and self._attempt.number == attempt:
+            self._fail(cause)
+
+    # Small things.
 
     def _after(self, name: str, seconds: float, work: Callable[[], None]) -> None:
         self._deadlines[name] = (self._clock.now_seconds() + seconds, work)
@@ -533,18 +449,6 @@ class Coordinator:
             waiting = self._services.provider.shortage()
         self._board.update(self._lifecycle.state, self._attempt, self._slots, waiting)
         self._services.listener(self._board.status)
-
-
-def _policy(plan: JobPlan) -> CheckpointPolicy:
-    options = plan.options.checkpoints
-    return CheckpointPolicy(
-        interval_seconds=options.every_seconds,
-        timeout_seconds=options.timeout_seconds,
-        min_pause_seconds=options.min_pause_seconds,
-        max_concurrent=options.max_concurrent,
-        tolerable_failures=options.tolerable_failures,
-        retain=options.retain,
-    )
 
 
 def _has_sink(vertex: Any) -> bool:

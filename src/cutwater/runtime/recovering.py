@@ -56,6 +56,13 @@ class Recovered:
     restored: Restored | None
     skipped: tuple[tuple[int, str], ...] = ()
 
+    @property
+    def own_checkpoint(self) -> CheckpointId | None:
+        """The restored one, if it is the job's to delete: a snapshot given by its path belongs to whoever gave it."""
+        if self.restored is None or self.restored.storage_url is not None:
+            return None
+        return CheckpointId(self.restored.manifest.checkpoint)
+
 
 @dataclass(frozen=True, slots=True)
 class History:

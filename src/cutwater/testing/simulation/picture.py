@@ -20,8 +20,8 @@ def describe(run: Run) -> str:
         lines.append(f"{node.process.name} ({kind}) is {status.state}, attempt {status.attempt}")
         if status.recoveries:
             lines.append(f"  it failed last because: {status.recoveries[-1].cause}")
-        checkpoints = coordinator._checkpoints
-        for pending in checkpoints._pending.values():
+        machine = coordinator._checkpoints._machine
+        for pending in machine._pending.values():
             waiting = ", ".join(sorted(map(str, pending.waiting))) or "its manifest"
             lines.append(f"  checkpoint {pending.checkpoint} ({pending.kind}) waits for {waiting}")
         for name, (moment, _) in coordinator._deadlines.items():

@@ -22,6 +22,7 @@ from cutwater.protocol.commits import CommitLedger
 from cutwater.protocol.elements import Barrier
 from cutwater.runtime import deployment, recovering
 from cutwater.runtime.channels import InputGate
+from cutwater.runtime.checkpointing import Checkpointing
 from cutwater.runtime.coordinator import Coordinator
 from cutwater.runtime.restoring import OperatorRestore
 from cutwater.runtime.routing import BufferedChannel
@@ -146,14 +147,13 @@ def _barrier_overtakes_records() -> Any:
 
 
 def _assigner_late() -> Any:
-    original = Coordinator._publish
+    original = Checkpointing._publish
 
-    def publish(self: Coordinator, effect: Any) -> None:
-        pending = self._pending[effect.checkpoint]
-        pending.sources = {operator: source.snapshot() for operator, source in self._sources.items()}
+    def publish(self: Checkpointing, effect: Any) -> None:
+        self._pending[effect.checkpoint].sources = self._job.source_states()
         original(self, effect)
 
-    return patch.object(Coordinator, "_publish", publish)
+    return patch.object(Checkpointing, "_publish", publish)
 
 
 def _aborted_output_forgotten() -> Any:
