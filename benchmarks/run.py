@@ -19,7 +19,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
     parser.add_argument("--only", choices=PARTS, action="append", help="leave out the other parts")
     parser.add_argument("--records", type=int, default=8_000_000, help="of the throughput runs")
-    parser.add_argument("--rounds", type=int, default=5, help="of the throughput runs")
+    parser.add_argument("--rounds", type=int, default=9, help="of the throughput runs")
     parser.add_argument("--failures", type=int, default=9, help="of each kind")
     options = parser.parse_args()
     parts = options.only or PARTS

@@ -47,18 +47,21 @@ def run(spark: Any, every: str | None, records: int) -> Run:
 
 def measure(spark: Any, console: Console, *, records: int, rounds: int) -> None:
     runs: dict[str, list[Run]] = {name: [] for name in SETTINGS}
-    run(spark, None, records // 10)  # warm up: imports and the page cache
+    run(spark, None, records // 4)  # warm up: imports and the page cache
+    order = list(SETTINGS)
     for _ in range(rounds):
-        for name, every in SETTINGS.items():
-            runs[name].append(run(spark, every, records))
-    table = Table(title=f"keyed count, {records:,} records, {KEYS:,} keys, 2 slots, one shuffle; median of {rounds}")
-    for heading in ("checkpoints", "records/s", "overhead", "taken"):
+        for name in order:
+            runs[name].append(run(spark, SETTINGS[name], records))
+        order = order[1:] + order[:1]  # so that no setting always follows the same one
+    table = Table(title=f"keyed count, {records:,} records, {KEYS:,} keys, 2 slots, one shuffle; {rounds} rounds")
+    for heading in ("checkpoints", "records/s, median", "overhead, median", "overhead, range", "taken"):
         table.add_column(heading, justify="right")
     for name, measured in runs.items():
-        seconds = median(one.seconds for one in measured)
-        overhead = median(one.seconds / off.seconds - 1 for one, off in zip(measured, runs["off"], strict=True))
+        speed = records / median(one.seconds for one in measured)
+        overheads = [one.seconds / off.seconds - 1 for one, off in zip(measured, runs["off"], strict=True)]
+        spread = f"{min(overheads):+.1%} to {max(overheads):+.1%}"
         taken = median(one.checkpoints for one in measured)
-        table.add_row(name, f"{records / seconds:,.0f}", f"{overhead:+.1%}", f"{taken:.0f}")
-        record({"benchmark": "throughput", "checkpoints": name, "records_per_second": records / seconds,
-                "overhead": overhead})  # fmt: skip
+        table.add_row(name, f"{speed:,.0f}", f"{median(overheads):+.1%}", spread, f"{taken:.0f}")
+        facts = {"benchmark": "throughput", "checkpoints": name, "records_per_second": speed}
+        record({**facts, "overhead": median(overheads)})
     console.print(table)

@@ -105,9 +105,9 @@ def _tell(verdict: Verdict, options: DemoOptions, kills: int, console: Console) 
         case "at_least_once":
             as_promised = verdict.words_too_low == 0
             console.print(
-                f"{verdict.words_too_high} of {verdict.words} words are counted too high. A task did not wait for the "
-                "barriers of all its channels, so records behind a fast barrier were already in its snapshot; after "
-                "the kill the sources went back to the barrier and sent them again."
+                f"{verdict.words_too_high} of {verdict.words} words are counted too high. A task does not wait for the "
+                "barriers of all its channels, so records behind a fast barrier are already in its snapshot; after "
+                "a kill the sources go back to the barrier and send them again."
             )
         case _:
             as_promised = verdict.words_too_high == 0

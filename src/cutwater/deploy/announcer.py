@@ -29,6 +29,7 @@ class Announcer:
         self._warnings_told = 0
         self._waiting_since_seconds: float | None = None
         self._waiting_told = ""
+        self._slot_failure_told = ""
 
     def starts(self) -> None:
         _make_sure_that_somebody_listens()
@@ -48,8 +49,10 @@ class Announcer:
             logger.info("%s: %s", self._title, status.state)
 
     def slot_failed(self, error: CutwaterError) -> None:
-        """A slot did not start. On a thread of the pool."""
-        logger.warning("%s: %s (%s)", self._title, error.fact, error.detail)
+        """A slot did not start. On a thread of the pool; the same reason is told once."""
+        if error.detail != self._slot_failure_told:
+            self._slot_failure_told = error.detail
+            logger.warning("%s: %s (%s)", self._title, error.fact, error.detail)
 
     @property
     def _title(self) -> str:

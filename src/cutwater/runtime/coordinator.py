@@ -347,7 +347,7 @@ class Coordinator:
             SlotsMissingError(
                 f"job {self.plan.name!r} needs {needed} slots and has {len(self._slots)}",
                 detail=self._services.provider.shortage(),
-                hint="lower the parallelism, free cores of the cluster, or raise slot_timeout",
+                hint="mend what the detail names, lower the parallelism, free cores, or raise slot_timeout",
             )
         )
 

@@ -106,6 +106,21 @@ def test_recovery_leaves_the_pending_files_of_others_alone(tmp_path):
     assert len(pending(tmp_path)) == len(others)
 
 
+def test_recovery_leaves_a_sink_alone_whose_name_only_begins_like_ours(tmp_path):
+    sink = sinks.text(tmp_path)
+    prepared(sink, ["theirs"], uid="out-2")
+    sink.recover(job_id="job", uid="out", committables=[], attempt=AttemptNumber(9))
+    assert len(pending(tmp_path)) == 1
+
+
+def test_a_late_recovery_leaves_the_files_of_newer_attempts_alone(tmp_path):
+    sink = sinks.text(tmp_path)
+    prepared(sink, ["old"], attempt=1)
+    prepared(sink, ["newer"], attempt=3)
+    sink.recover(job_id="job", uid="out", committables=[], attempt=AttemptNumber(2))
+    assert [name for name in pending(tmp_path) if "-a3-" in name] == pending(tmp_path) != []
+
+
 def test_recovery_works_before_anything_was_written(tmp_path):
     sinks.text(tmp_path / "new").recover(job_id="job", uid="out", committables=[])
 
