@@ -1,4 +1,4 @@
-"""One Spark session for all pipelines, and the examples as modules."""
+"""A Spark session for each module, gone before the next folder makes its own, and the examples as modules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
     """Six cores: up to four slots, one that is replaced, and one for a query."""
     from cutwater.deploy.session import embedded_session
