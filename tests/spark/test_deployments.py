@@ -84,11 +84,14 @@ def test_a_job_on_spark_connect_survives_a_kill(tmp_path: Path) -> None:
 def test_a_dataframe_is_a_source(spark: Any, tmp_path: Path) -> None:
     env = cw.Environment(spark=spark, parallelism=2, checkpoints=cw.Checkpoints(every="100ms"))
     frame = spark.range(0, 5_000, 1, 4).selectExpr("id", "id % 7 AS remainder")
-    rows = env.from_dataframe(frame).key_by("remainder").sum("id").execute_and_collect()
+    rows = (
+        env.from_dataframe(frame, staging=str(tmp_path / "staged")).key_by("remainder").sum("id").execute_and_collect()
+    )
     totals: dict[int, int] = {}
     for key, total in rows:
         totals[key] = max(total, totals.get(key, 0))
     assert totals == {key: sum(range(key, 5_000, 7)) for key in range(7)}
+    assert len(list((tmp_path / "staged").glob("*/part-*.parquet"))) == 4
 
 
 def test_a_dataframe_that_spark_cannot_compute_fails_the_job(spark: Any) -> None:

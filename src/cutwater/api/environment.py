@@ -58,12 +58,19 @@ class Environment:
         """A bounded stream of these values, for examples and tests."""
         return self.from_source(sources.collection(values), **settings)
 
-    def from_dataframe(self, dataframe: Any, **settings: Unpack[OperatorSettings]) -> DataStream:
-        """A bounded, typed stream of the rows of a batch DataFrame, which Spark computes."""
+    def from_dataframe(
+        self, dataframe: Any, *, staging: str | None = None, **settings: Unpack[OperatorSettings]
+    ) -> DataStream:
+        """A bounded, typed stream of the rows of a batch DataFrame, which Spark computes.
+
+        Spark's tasks write the rows as files to a new folder below `staging`, which driver and executors must all
+        see; the stream starts with the first finished file. Left out: the driver's temporary folder, which does for a
+        cluster on one machine.
+        """
         deployment = self._deployment
         if not isinstance(deployment, StagesDataFrames):
             raise ConfigurationError(f"{type(deployment).__name__} can't read DataFrames", hint="run the job on Spark")
-        return self.from_source(deployment.stage_dataframe(dataframe), **settings)
+        return self.from_source(deployment.stage_dataframe(dataframe, staging), **settings)
 
     def explain(self, name: str = "job") -> Plan:
         """How the job as written so far would run: print it, or show it in a notebook."""

@@ -60,6 +60,6 @@ class Launcher(Protocol):
 class StagesDataFrames(Protocol):
     """A launcher that can read a Spark DataFrame."""
 
-    def stage_dataframe(self, dataframe: Any) -> Source:
+    def stage_dataframe(self, dataframe: Any, staging: str | None) -> Source:
         """A source over the rows of a batch DataFrame; Spark begins to write them at the latest when it is read."""
         ...

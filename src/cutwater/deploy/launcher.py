@@ -55,8 +55,8 @@ class SparkLauncher:
         store = open_store(job)
         return SparkJob(job, options, self._session(job.graph.slots_needed + job.options.spare_slots), store)
 
-    def stage_dataframe(self, dataframe: Any) -> Source:
-        return stage_dataframe(dataframe)
+    def stage_dataframe(self, dataframe: Any, staging: str | None) -> Source:
+        return stage_dataframe(dataframe, staging)
 
     def _session(self, slots: int) -> Any:
         if self._spark is None:

@@ -2,12 +2,13 @@
 
 Spark computes the DataFrame on a thread of the driver, each of its tasks writing one file to a staging folder; the
 stream starts with the first finished file. Without a folder of the user's choice the files go to a temporary one,
-which only a cluster on this machine can see.
+which only a cluster on this machine can see. They are deleted when the driver ends.
 """
 
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import tempfile
 import threading
@@ -18,19 +19,32 @@ import pyarrow as pa
 
 from cutwater.connectors.staged import StagedFiles, mark_complete, mark_failed, write_partition
 from cutwater.deploy.spark import summary
+from cutwater.errors import StorageError
 
 
-def stage_dataframe(dataframe: Any, folder: str | None = None) -> StagedFiles:
+def stage_dataframe(dataframe: Any, staging: str | None) -> StagedFiles:
     """A source over the DataFrame's rows. Spark starts writing at once, in the background."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    if folder is None:
-        folder = tempfile.mkdtemp(prefix="cutwater-staged-")
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    folder = _new_folder(staging)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     schema = to_arrow_schema(dataframe.schema, timezone="UTC")
     thread = threading.Thread(target=_write, args=(dataframe, folder, schema), name="cutwater-staging", daemon=True)
     thread.start()
     return StagedFiles(folder, schema)
+
+
+def _new_folder(staging: str | None) -> str:
+    try:
+        if staging is not None:
+            os.makedirs(staging, exist_ok=True)
+        return tempfile.mkdtemp(prefix="cutwater-staged-", dir=staging)
+    except OSError as error:
+        raise StorageError(
+            f"the staging folder {staging!r} can't be written",
+            detail=str(error),
+            hint="name a folder that the driver and all executors see and may write to",
+        ) from error
 
 
 def _write(dataframe: Any, folder: str, schema: pa.Schema) -> None:

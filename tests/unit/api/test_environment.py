@@ -188,7 +188,7 @@ def test_a_launcher_that_knows_no_dataframes_says_so() -> None:
 
 def test_a_dataframe_becomes_the_source_that_the_deployment_stages() -> None:
     class Stages(FakeLauncher):
-        def stage_dataframe(self, dataframe: object) -> object:
+        def stage_dataframe(self, dataframe: object, staging: str | None) -> object:
             return cw.sources.collection([dataframe])
 
     env = cw.Environment(launcher=Stages())
