@@ -25,7 +25,7 @@ check: $(READY)  ## format, lint, types, layering, unit and property tests, 100 
 	$(PYTEST) -q -n $(WORKERS) tests/unit tests/property
 	$(BIN)/cutwater simulate --seeds 100
 
-test: check  ## check, then simulation, pipelines and real Spark (about 20 minutes)
+test: check  ## check, then simulation, pipelines and real Spark (10 to 20 minutes)
 	$(PYTEST) -q -n $(WORKERS) tests/simulation
 	$(BIN)/cutwater simulate --seeds 2000
 	$(PYTEST) -q tests/pipelines tests/spark
