@@ -100,10 +100,6 @@ class KeyGroupTable:
             self._unshare(index)
         return self.dicts[index]
 
-    def group_dict_for_read(self, group: int) -> dict[Any, Any]:
-        """The group's dict as it is, perhaps shared with a frozen view: look, but change nothing."""
-        return self.dicts[self._index(group)]
-
     def freeze(self) -> FrozenTable:
         count = len(self._groups)
         self.shared = bytearray(b"\x01") * count
