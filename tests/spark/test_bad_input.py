@@ -99,6 +99,7 @@ def test_a_record_that_a_function_chokes_on(tmp_path: Path) -> None:
     assert_says(result, 'function "choke"', "ZeroDivisionError", "record: 7", "job.py:", "in choke")
     lines = [line for line in result.stderr.splitlines() if not line.startswith("cutwater: ")]
     assert lines[0].startswith('function "choke" of operator'), "the user's own function comes first"
+    assert "no restart strategy" in result.stderr, "and why that was the end"
 
 
 def test_a_checkpoint_directory_of_another_job(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ class StatusBoard:
         if not reason:
             self.failure = cause
             return
-        self.failure = JobFailedError(cause.fact, detail=cause.detail or reason, hint=cause.hint or reason)
+        self.failure = JobFailedError(f"job {self.status.name!r} failed: {cause.fact}", detail=reason)
         self.failure.__cause__ = cause
 
     def recovered(self, recovered: Recovered) -> None:
