@@ -368,7 +368,7 @@ class Coordinator:
             case messages.SlotRegistered():
                 self._slots[slot] = _Slot(message.address, message.host, message.pid)
                 self._deploy_if_ready()
-            case messages.Heartbeat():
+            case messages.MetricsReported():
                 self._board.metrics(slot, message.metrics)
             case _:
                 attempt = self._attempt

@@ -44,8 +44,7 @@ class StatusBoard:
         self.status = JobStatus(plan.job_id, plan.name, JobState.CREATED, attempt=0)
 
     def metrics(self, slot: SlotId, encoded: bytes) -> None:
-        if encoded:
-            self._metrics[slot] = decode_metrics(encoded)
+        self._metrics[slot] = decode_metrics(encoded)
 
     def checkpoint(self, status: CheckpointStatus) -> None:
         self._checkpoints.append(status)

@@ -26,10 +26,10 @@ class SlotRegistered(Message, frozen=True):
     pid: int
 
 
-class Heartbeat(Message, frozen=True):
-    """Sent both ways. From slots with the metrics of their tasks, as msgpack."""
+class MetricsReported(Message, frozen=True):
+    """What the tasks of the slot have counted (see runtime.metrics). Signs of life are the line's own business."""
 
-    metrics: bytes = b""
+    metrics: bytes
 
 
 class AttemptDeployed(Message, frozen=True):
@@ -121,7 +121,7 @@ OfAttempt = (
     | ConnectorReport
 )
 
-FromSlot = SlotRegistered | Heartbeat | OfAttempt
+FromSlot = SlotRegistered | MetricsReported | OfAttempt
 
 
 # From the coordinator to a slot.
@@ -212,7 +212,7 @@ ToAttempt = (
     | DropAttempt
 )
 
-FromCoordinator = Heartbeat | DeployAttempt | EndSlot | ToAttempt
+FromCoordinator = DeployAttempt | EndSlot | ToAttempt
 
 encode = msgspec.msgpack.Encoder().encode
 decode_from_slot = msgspec.msgpack.Decoder(FromSlot).decode

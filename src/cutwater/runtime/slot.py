@@ -116,8 +116,6 @@ class Slot:
 
     def _handle(self, message: messages.FromCoordinator) -> None:
         match message:
-            case messages.Heartbeat():
-                pass
             case messages.DeployAttempt():
                 self._deploy(message)
             case messages.EndSlot():
@@ -220,7 +218,7 @@ class Slot:
             task.metrics.queued_elements = len(task.inputs)
             task.metrics.records_out = task.chain.records_out
         metrics = SlotMetrics(self._deployment.attempt, [task.metrics for task in self._running])
-        self._link.send(messages.Heartbeat(encode_metrics(metrics)))
+        self._link.send(messages.MetricsReported(encode_metrics(metrics)))
 
 
 def pickle_error(error: Exception, task: TaskId) -> bytes:
