@@ -45,6 +45,7 @@ class ControlLink:
         self._heard_at = time.monotonic()
         self._parent = os.getppid()
         self._over = threading.Event()
+        self._read_over = threading.Event()
         self._over_lock = threading.Lock()
         self._client: Any = None
         self._writer: Any = None
@@ -66,28 +67,29 @@ class ControlLink:
 
     def close(self, *, flush_seconds: float = 1.0) -> None:
         """Ends the call after what was sent before, and the threads. Blocks for `flush_seconds` at most."""
-        deadline = time.monotonic() + flush_seconds
-        while not self._queue.empty() and not self._over.is_set() and time.monotonic() < deadline:
-            time.sleep(0.001)
         self._end(None)
         self._queue.put(None)
-        if self._reader is not None:
+        # The coordinator ends its side of the call when it has read everything; a call cancelled before would lose
+        # the last messages.
+        if self._reader is not None and not self._read_over.wait(flush_seconds):
             self._reader.cancel()
 
     def _write(self) -> None:
         try:
             while (frame := self._queue.get()) is not None:
                 self._writer.write_metadata(frame)
+            self._writer.done_writing()
         except Exception as error:  # whatever it is, the line is broken
             self._end(f"the connection to the coordinator broke ({type(error).__name__})")
         finally:
+            self._read_over.wait()
             end_call(self._writer, self._reader)
             self._client.close()
 
     def _read(self) -> None:
         reason = "the coordinator is gone"
         try:
-            while not self._over.is_set():
+            while True:
                 view = memoryview(self._reader.read_chunk().app_metadata).cast("B")
                 self._heard_at = time.monotonic()
                 if view[:1] == MESSAGE:
@@ -101,6 +103,8 @@ class ControlLink:
             reason = f"the coordinator refused this slot ({str(error).partition(chr(10))[0]})"
         except Exception as error:  # whatever it is, the line is broken
             reason = f"the connection to the coordinator broke ({type(error).__name__})"
+        finally:
+            self._read_over.set()
         self._end(reason)
         # The coordinator's thread for this call ends with the call, not with the process.
         self._reader.cancel()
