@@ -166,12 +166,10 @@ class Coordinator:
     def _start(self) -> None:
         needed = self.plan.graph.slots_needed
         self._services.provider.ensure(needed + self.plan.options.spare_slots)
-        self._lifecycle.move(JobState.WAITING_FOR_SLOTS)
         self._begin_attempt()
 
     def _begin_attempt(self) -> None:
-        if self._lifecycle.state is not JobState.WAITING_FOR_SLOTS:
-            self._lifecycle.move(JobState.WAITING_FOR_SLOTS)
+        self._lifecycle.move(JobState.WAITING_FOR_SLOTS)
         self._recovered = None
         timeout = self.plan.options.slot_timeout_seconds
         self._after("slots", timeout, self._give_up_waiting)
@@ -249,7 +247,7 @@ class Coordinator:
                     parallelism=vertex.parallelism,
                     attempt=attempt.number,
                     state=states.get(head.uid),
-                    send=self._sender_to(attempt, vertex.uid),
+                    send=self._sender_to(attempt),
                     background=self._services.background,
                     clock=self._clock,
                     failed=lambda error: self._fail(_as_ours(error)),
@@ -259,7 +257,7 @@ class Coordinator:
         if self._stopping:
             self._stop()
 
-    def _sender_to(self, attempt: Attempt, vertex: str) -> Callable[[int, messages.SplitsAssigned], None]:
+    def _sender_to(self, attempt: Attempt) -> Callable[[int, messages.SplitsAssigned], None]:
         def send(subtask: int, message: messages.SplitsAssigned) -> None:
             self._services.lines.send(attempt.slots[subtask], message)
 
@@ -270,7 +268,7 @@ class Coordinator:
         if attempt is not None and self._lifecycle.state is JobState.FINISHING and attempt.over:
             self._end(JobState.FINISHED)
 
-    def _all_tasks_finished(self, attempt: Attempt) -> None:
+    def _all_tasks_finished(self) -> None:
         self._lifecycle.move(JobState.FINISHING)
         if self._mode is CheckpointMode.NONE:
             # Without checkpoints the sinks have committed by themselves at the end of their input.
@@ -397,7 +395,7 @@ class Coordinator:
                 self._checkpoints.refused(message)
             case messages.TaskFinished():
                 if attempt.finished(message.task):
-                    self._all_tasks_finished(attempt)
+                    self._all_tasks_finished()
             case messages.TaskCommitted():
                 attempt.committed(message.task, message.checkpoint)
                 self._finish_if_over()

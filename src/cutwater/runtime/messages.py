@@ -59,7 +59,7 @@ class SplitProgressed(Message, frozen=True):
     subtask: int
     sequence: int
     readers: bytes
-    """The open readers behind the batch, and the splits finished so far (see operators.source)."""
+    """The open readers behind the batch, and the splits finished since the last one (see operators.source)."""
 
 
 class SnapshotWritten(Message, frozen=True):

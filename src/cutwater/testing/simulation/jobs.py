@@ -201,9 +201,13 @@ def word_count(random: Random, *, mode: CheckpointMode = CheckpointMode.EXACTLY_
     parallelism = random.choice((1, 2, 2, 3))
     build = _Builder(random, mode)
     build.source("files", _lines(random, random.randint(2, 5), 24), parallelism)
-    build.operator("words", parallelism, partial(FlatMapOperator, split_words))
-    build.operator("count", parallelism, partial(RunningCount, KeySelector(itself)))
-    build.sink("out", parallelism)
+    return _words_counted(build, readers=parallelism, counters=parallelism)
+
+
+def _words_counted(build: _Builder, *, readers: int, counters: int) -> Case:
+    build.operator("words", readers, partial(FlatMapOperator, split_words))
+    build.operator("count", counters, partial(RunningCount, KeySelector(itself)))
+    build.sink("out", counters)
     build.edge("files", "words")
     build.edge("words", "count", Partitioning.HASH, key=itself)
     build.edge("count", "out")
@@ -223,17 +227,7 @@ def few_splits(random: Random) -> Case:
     """More source tasks than splits: some end at once, and their channels with them."""
     build = _Builder(random)
     build.source("files", _lines(random, random.randint(1, 2), 45), 4)
-    build.operator("words", 4, partial(FlatMapOperator, split_words))
-    build.operator("count", 2, partial(RunningCount, KeySelector(itself)))
-    build.sink("out", 2)
-    build.edge("files", "words")
-    build.edge("words", "count", Partitioning.HASH, key=itself)
-    build.edge("count", "out")
-    return build.case(
-        lambda read: _running_counts(_words(read)),
-        lambda read: {("count", "count"): dict(_words(read))},
-        ordered=True,
-    )
+    return _words_counted(build, readers=4, counters=2)
 
 
 def empty_source(random: Random) -> Case:
