@@ -4,7 +4,7 @@ The public names; nothing else is promised to stay.
 """
 
 from cutwater import errors
-from cutwater.api import restart
+from cutwater.api import agg, restart, watermarks
 from cutwater.api.connected import ConnectedStreams
 from cutwater.api.environment import Environment
 from cutwater.api.jobs import JobHandle
@@ -35,8 +35,10 @@ __all__ = [
     "Plan",
     "TlsFiles",
     "__version__",
+    "agg",
     "errors",
     "restart",
     "sinks",
     "sources",
+    "watermarks",
 ]

@@ -2,6 +2,10 @@
 
 A typed stream carries Arrow record batches; a stream of arbitrary Python values carries `ObjectBatch`es. Row functions
 see plain values: the value itself, or a named tuple for each row of a typed batch.
+
+Event time travels with the records: an `ObjectBatch` has it beside its values, a typed batch in the column that its
+schema's metadata names. A projection that leaves that column out carries it on as `__time`, which row functions and
+sinks don't see.
 """
 
 from __future__ import annotations
@@ -12,14 +16,27 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+
+#: Schema metadata of a typed batch: the name of the column with the event time (a timestamp, or int64 milliseconds).
+TIME_METADATA = b"cutwater.time"
+#: Where event time travels when no column of the user's holds it; always the last column.
+TIME_COLUMN = "__time"
+
+Times: TypeAlias = npt.NDArray[np.int64]
+"""Event times in milliseconds since the epoch, one per record."""
+
+_MILLISECONDS = pa.timestamp("ms")
 
 
 @dataclass(slots=True)
 class ObjectBatch:
-    """Records of a stream without a schema; never empty in a channel."""
+    """Records of a stream without a schema; never empty in a channel. `times` None: nobody has assigned any."""
 
     values: list[Any]
+    times: Times | None = None
 
     @property
     def num_rows(self) -> int:
@@ -50,15 +67,71 @@ def rows_of(batch: Batch) -> list[Any]:
     """The records as a row function sees them."""
     if isinstance(batch, ObjectBatch):
         return batch.values
+    batch = without_time_column(batch)
     make = row_maker(tuple(batch.schema.names))
     return list(map(make, zip(*(column.to_pylist() for column in batch.columns), strict=True)))
 
 
-def take_rows(batch: Batch, indices: Sequence[int]) -> Batch:
+def without_time_column(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The columns that the user knows of."""
+    names = batch.schema.names
+    return batch.select(names[:-1]) if names and names[-1] == TIME_COLUMN else batch
+
+
+def time_column_of(schema: pa.Schema) -> str | None:
+    """The column with the event time."""
+    metadata = schema.metadata
+    name: bytes | None = None if metadata is None else metadata.get(TIME_METADATA)
+    return None if name is None else name.decode()
+
+
+def times_of(batch: Batch) -> Times | None:
+    """The event time of each record; None: nobody has assigned any."""
+    if isinstance(batch, ObjectBatch):
+        return batch.times
+    name = time_column_of(batch.schema)
+    return None if name is None else milliseconds_of(batch.column(name))
+
+
+def milliseconds_of(column: pa.Array) -> Times:
+    """A column without nulls, of timestamps or of int64 milliseconds, as milliseconds; finer units are rounded down."""
+    if pa.types.is_timestamp(column.type):
+        if column.type.unit in ("us", "ns"):
+            per_ms = 1_000 if column.type.unit == "us" else 1_000_000
+            finer: Times = column.view(pa.int64()).to_numpy()
+            return finer // per_ms
+        column = column.cast(pa.timestamp("ms", column.type.tz)).view(pa.int64())
+    elif not pa.types.is_int64(column.type):
+        column = column.cast(_MILLISECONDS).view(pa.int64())
+    times: Times = column.to_numpy()
+    return times
+
+
+def with_times(batch: Batch, times: Times | None) -> Batch:
+    """The same records at these times; a typed batch carries them in its last column."""
+    if isinstance(batch, ObjectBatch):
+        return ObjectBatch(batch.values, times)
+    if times is None:
+        return batch
+    batch = without_time_column(batch)
+    schema = schema_with_times(batch.schema)
+    return pa.RecordBatch.from_arrays([*batch.columns, pa.array(times)], schema=schema)
+
+
+def schema_with_times(schema: pa.Schema) -> pa.Schema:
+    """Of batches that carry event time in a column of its own."""
+    if schema.names and schema.names[-1] == TIME_COLUMN:
+        schema = schema.remove(len(schema.names) - 1)
+    schema = schema.append(pa.field(TIME_COLUMN, pa.int64()))
+    return schema.with_metadata({**(schema.metadata or {}), TIME_METADATA: TIME_COLUMN.encode()})
+
+
+def take_rows(batch: Batch, indices: Sequence[int] | npt.NDArray[np.intp]) -> Batch:
     """The rows at these positions, in this order."""
     if isinstance(batch, ObjectBatch):
         values = batch.values
-        return ObjectBatch([values[index] for index in indices])
+        times = None if batch.times is None else batch.times[np.asarray(indices, dtype=np.intp)]
+        return ObjectBatch([values[index] for index in indices], times)
     return batch.take(pa.array(indices, type=pa.int64()))
 
 
@@ -68,5 +141,9 @@ def concatenate(batches: Sequence[Batch]) -> Batch:
     if len(batches) == 1:
         return first
     if isinstance(first, ObjectBatch):
-        return ObjectBatch([value for batch in batches for value in rows_of(batch)])
+        times = [batch.times for batch in batches]
+        return ObjectBatch(
+            [value for batch in batches for value in rows_of(batch)],
+            None if any(each is None for each in times) else np.concatenate(times),  # type: ignore[arg-type]
+        )
     return pa.concat_batches(batches)

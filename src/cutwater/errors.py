@@ -42,6 +42,10 @@ class GraphError(UserError):
     """The dataflow can't be executed as written."""
 
 
+class BadTimestampError(UserError):
+    """A record's timestamp is missing, absurd, or no timestamp at all."""
+
+
 class ConfigurationError(UserError):
     """An option is unknown, out of range, or contradicts another."""
 

@@ -43,6 +43,10 @@ class TaskStatus:
     backpressured_seconds: float
     alignment_seconds: float
     queued_elements: int
+    watermark_ms: int | None = None
+    """How far event time has come here; None: nowhere yet."""
+    late_records: int = 0
+    bad_timestamps: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,16 @@ class JobStatus:
     @property
     def restarts(self) -> int:
         return len(self.recoveries)
+
+    @property
+    def late_records(self) -> int:
+        """Records of this attempt that came too late for their window and went to no side output."""
+        return sum(task.late_records for task in self.tasks)
+
+    @property
+    def bad_timestamps(self) -> int:
+        """Records of this attempt that were dropped because their timestamp was missing or absurd."""
+        return sum(task.bad_timestamps for task in self.tasks)
 
 
 @dataclass(frozen=True, slots=True)

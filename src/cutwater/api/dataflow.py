@@ -14,15 +14,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
+import pyarrow as pa
+
 from cutwater.config import JobOptions, refuse_unknown
 from cutwater.connectors.contract import Sink, Source
 from cutwater.errors import ConfigurationError, GraphError
 from cutwater.graph.keys import KeySelector
 from cutwater.graph.model import LogicalEdge, LogicalGraph, LogicalNode, NodeKind, Partitioning
 from cutwater.graph.validation import describe_node
+from cutwater.operators.event_time import TimestampSelector
 from cutwater.operators.sink import WriterOperator
 from cutwater.operators.source import ReaderOperator
 from cutwater.operators.user_code import name_of
+from cutwater.protocol.event_time import WatermarkStrategy
 from cutwater.protocol.key_groups import default_max_parallelism
 from cutwater.protocol.modes import CheckpointMode
 from cutwater.protocol.restart import NoRestart
@@ -46,11 +50,15 @@ class OperatorSettings(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A stream as its reader sees it: whose output, which one, and how it is spread (None: nobody said)."""
+    """A stream as its reader sees it: whose output, which one, and how it is spread (None: nobody said).
+
+    `schema` None: a stream of Python values, or nobody knows.
+    """
 
     sender: str
     tag: str | None = None
     partitioning: Partitioning | None = None
+    schema: pa.Schema | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +89,24 @@ class Dataflow:
             )
         # Without checkpoints a restart must not read anything again; without restarts there is nothing to guard.
         at_most_once = self._mode is CheckpointMode.NONE and not isinstance(self._options.restart, NoRestart)
-        build = _Build(ReaderOperator, (source, at_most_once))
-        return self._add(_stem(source.name), source.name, build, [], settings, NodeKind.SOURCE, source)
+        build = Build(ReaderOperator, (source, at_most_once))
+        output = self._add(_stem(source.name), source.name, build, [], settings, NodeKind.SOURCE, source)
+        return replace(output, schema=source.schema)
+
+    def time_source(self, output: Output, selector: TimestampSelector, strategy: WatermarkStrategy) -> bool:
+        """Lets the source assign timestamps itself, split by split; False: this is no source's output, or it does."""
+        node = self.graph.nodes[output.sender]
+        given = node.build.arguments if isinstance(node.build, Build) else ()
+        if node.kind is not NodeKind.SOURCE or output.partitioning is not None or len(given) != 2:
+            return False
+        arguments = (*given, (selector, strategy))
+        self.graph.nodes[node.uid] = replace(node, build=Build(ReaderOperator, arguments))
+        return True
 
     def add_sink(self, sink: Sink, inputs: Sequence[Input], settings: OperatorSettings) -> Output:
         if not isinstance(sink, Sink):
             raise ConfigurationError(f"{sink!r} is not a sink", hint="give one of cw.sinks, e.g. cw.sinks.parquet")
-        build = _Build(WriterOperator, (sink, self._mode))
+        build = Build(WriterOperator, (sink, self._mode))
         return self._add(_stem(sink.name), sink.name, build, inputs, settings, NodeKind.SINK, sink)
 
     def add(
@@ -99,13 +118,14 @@ class Dataflow:
         settings: OperatorSettings,
         *,
         function: object = None,
+        schema: pa.Schema | None = None,
     ) -> Output:
         """An operator between source and sink; `function` is what the user gave, for the operator's name."""
         label = "" if function is None else name_of(function)
         name = operation if label in ("", "<lambda>") else f"{operation}({label})"
-        build = _Build(operator, arguments)
+        build = Build(operator, arguments)
         build()  # a function that the operator can't use is refused on the line that passed it
-        return self._add(operation, name, build, inputs, settings, NodeKind.OPERATOR, None)
+        return replace(self._add(operation, name, build, inputs, settings, NodeKind.OPERATOR, None), schema=schema)
 
     def upstream_of(self, uid: str) -> LogicalGraph:
         """The part of the graph that this operator needs."""
@@ -196,7 +216,7 @@ class Dataflow:
 
 
 @dataclass(frozen=True, slots=True)
-class _Build:
+class Build:
     """Makes an operator; a value instead of a closure, so that messages can look inside."""
 
     operator: Callable[..., Any]

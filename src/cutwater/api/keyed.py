@@ -12,6 +12,7 @@ from cutwater.api.connected import ConnectedStreams
 from cutwater.api.dataflow import OperatorSettings
 from cutwater.errors import UserError
 from cutwater.graph.keys import KeySelector
+from cutwater.operators.aggregations import ValueSelector
 from cutwater.operators.keyed import (
     RunningAggregate,
     RunningCount,
@@ -19,7 +20,6 @@ from cutwater.operators.keyed import (
     RunningMin,
     RunningReduce,
     RunningSum,
-    ValueSelector,
 )
 from cutwater.operators.process import KeyedProcessOperator
 from cutwater.state.contract import Aggregate

@@ -10,16 +10,26 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Unpack
 
+import pyarrow as pa
+
 from cutwater.api.connected import ConnectedStreams
 from cutwater.api.dataflow import Dataflow, Input, OperatorSettings, Output, spread
 from cutwater.api.keyed import KeyedStream
 from cutwater.connectors import sinks
 from cutwater.connectors.contract import Sink
-from cutwater.errors import GraphError, UserError
+from cutwater.errors import ConfigurationError, GraphError, UserError
 from cutwater.graph.keys import KeySelector
 from cutwater.graph.model import Partitioning
+from cutwater.operators.event_time import (
+    AssignTimestampsOperator,
+    TimestampSelector,
+    TimeUnit,
+    check_time_column,
+    timed_schema,
+)
 from cutwater.operators.process import ProcessOperator
 from cutwater.operators.rows import FilterOperator, FlatMapOperator, MapBatchesOperator, MapOperator
+from cutwater.protocol.event_time import WatermarkStrategy
 
 
 class DataStream:
@@ -28,6 +38,43 @@ class DataStream:
     def __init__(self, dataflow: Dataflow, outputs: tuple[Output, ...]) -> None:
         self._dataflow = dataflow
         self._outputs = outputs
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """The columns of a typed stream; None: a stream of Python values, or of batches that nobody has described."""
+        first = self._outputs[0].schema
+        same = all(output.schema is not None and output.schema.equals(first) for output in self._outputs)
+        return first if same else None
+
+    def assign_timestamps(
+        self,
+        timestamp: str | Callable[[Any], Any],
+        watermarks: WatermarkStrategy,
+        *,
+        unit: TimeUnit | None = None,
+        **settings: Unpack[OperatorSettings],
+    ) -> DataStream:
+        """Event time: when each record happened (a column or field, or a function of it), and how time advances.
+
+        Timestamps are datetimes, or numbers in `unit` since the epoch (milliseconds if left out; a column of integers
+        needs it said). Called on a source's own stream, every split of the source has a clock of its own; anywhere
+        else a new operator assigns the timestamps, and replaces those that the records had.
+        """
+        selector = _timestamp_selector(timestamp, unit)
+        if not isinstance(watermarks, WatermarkStrategy):
+            raise ConfigurationError(
+                f"{watermarks!r} is no watermark strategy", hint='give one of cw.watermarks, e.g. bounded("5s")'
+            )
+        schema = self.schema
+        if schema is not None:
+            check_time_column(schema, selector, unit_given=unit is not None)
+            schema = timed_schema(schema, selector)
+        if len(self._outputs) == 1 and self._dataflow.time_source(self._outputs[0], selector, watermarks):
+            return DataStream(self._dataflow, (replace(self._outputs[0], schema=schema),))
+        arguments = (selector, watermarks)
+        return self._derive(
+            "assign_timestamps", AssignTimestampsOperator, arguments, self._inputs(), settings, schema=schema
+        )
 
     def map(self, function: Callable[[Any], Any], **settings: Unpack[OperatorSettings]) -> DataStream:
         """One record for each: what the function returns."""
@@ -39,7 +86,7 @@ class DataStream:
 
     def filter(self, function: Callable[[Any], Any], **settings: Unpack[OperatorSettings]) -> DataStream:
         """The records for which the function is true."""
-        return self._apply("filter", FilterOperator, function, settings)
+        return self._apply("filter", FilterOperator, function, settings, schema=self.schema)
 
     def map_batches(self, function: Callable[[Any], Any], **settings: Unpack[OperatorSettings]) -> DataStream:
         """Whole batches: Arrow record batches of a typed stream, lists of values of any other."""
@@ -51,7 +98,7 @@ class DataStream:
 
     def side_output(self, tag: str) -> DataStream:
         """What `process` sent to `context.side_output(tag, value)`."""
-        return DataStream(self._dataflow, tuple(replace(output, tag=tag) for output in self._outputs))
+        return DataStream(self._dataflow, tuple(replace(output, tag=tag, schema=None) for output in self._outputs))
 
     def key_by(self, *keys: str | Callable[[Any], Any]) -> KeyedStream:
         """Records with the same key go to the same task: a column or field, several of them, or a function."""
@@ -109,17 +156,23 @@ class DataStream:
         inputs: list[Input],
         settings: OperatorSettings,
         function: object = None,
+        schema: pa.Schema | None = None,
     ) -> DataStream:
         """Adds an operator and returns its output."""
-        added = self._dataflow.add(operation, operator, arguments, inputs, settings, function=function)
+        added = self._dataflow.add(operation, operator, arguments, inputs, settings, function=function, schema=schema)
         return DataStream(self._dataflow, (added,))
 
     def _apply(
-        self, operation: str, operator: Callable[..., Any], function: Callable[..., Any], settings: OperatorSettings
+        self,
+        operation: str,
+        operator: Callable[..., Any],
+        function: Callable[..., Any],
+        settings: OperatorSettings,
+        schema: pa.Schema | None = None,
     ) -> DataStream:
         if not callable(function):
             raise UserError(f"{operation} needs a function, not {function!r}")
-        return self._derive(operation, operator, (function,), self._inputs(), settings, function)
+        return self._derive(operation, operator, (function,), self._inputs(), settings, function, schema)
 
 
 def _key_selector(keys: tuple[str | Callable[[Any], Any], ...]) -> KeySelector:
@@ -133,3 +186,13 @@ def _key_selector(keys: tuple[str | Callable[[Any], Any], ...]) -> KeySelector:
         f"key_by can't make a key of {', '.join(map(repr, keys)) or 'nothing'}",
         hint='give a column (key_by("word")), several (key_by("city", "day")), or one function of the record',
     )
+
+
+def _timestamp_selector(timestamp: str | Callable[[Any], Any], unit: TimeUnit | None) -> TimestampSelector:
+    if unit not in (None, "s", "ms", "us", "ns"):
+        raise ConfigurationError(f"unit can't be {unit!r}", hint='choose "s", "ms", "us" or "ns"')
+    if isinstance(timestamp, str):
+        return TimestampSelector(column=timestamp, unit=unit or "ms")
+    if callable(timestamp):
+        return TimestampSelector(function=timestamp, unit=unit or "ms")
+    raise ConfigurationError(f"{timestamp!r} names no timestamp", hint="give a column, or a function of the record")

@@ -95,6 +95,11 @@ class SplitReader(ABC):
     def finished(self) -> bool:
         """True when `read` will never return a record again."""
 
+    @property
+    def watermark_ms(self) -> int | None:
+        """Event time in this split as the outside world tells it (`watermarks.injected`); None: it doesn't."""
+        return None
+
     def wake_at(self) -> float | None:
         """When `read` may have something, if that is known (a rate limit); None: ask again soon."""
         return None

@@ -7,11 +7,12 @@ checkpoints through `freeze`. Watermarks, barriers and the end of input are hand
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from cutwater.batches import Batch
+from cutwater.operators.metrics import TaskMetrics
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
 from cutwater.state.contract import FrozenKeyedState, KeyedBackend
 
@@ -45,13 +46,25 @@ class OperatorContext:
     parallelism: int
     max_parallelism: int
     attempt: AttemptNumber
+    #: The key groups that this task owns.
+    groups: range
     now_seconds: Callable[[], float]
+    #: Milliseconds since the epoch: processing time.
+    wall_ms: Callable[[], int]
+    #: What the task tells about itself; an operator counts what it drops here.
+    metrics: TaskMetrics
     #: Sends a batch down the main output.
     emit: Callable[[Batch], None]
     #: Sends a batch down a side output; a tag that nobody reads is dropped.
     emit_side: Callable[[str, Batch], None]
+    #: Event time has come this far, behind everything emitted. For operators that don't `forward_time`.
+    emit_watermark: Callable[[int], None]
+    #: Nothing holds event time back from here, until the next record or watermark.
+    emit_idle: Callable[[], None]
     #: Opens this operator's keyed state; the restored state is already in it. None for operators without a key.
     keyed_backend: Callable[[], KeyedBackend]
+    #: The restored keyed state as (name, key group, bytes), for operators that keep it in a form of their own.
+    restored_keyed: Callable[[], Iterable[tuple[str, int, bytes]]]
     #: The restored items of operator state, by name; empty on a fresh start.
     restored_lists: dict[str, list[bytes]] = field(default_factory=dict)
     #: Runs a function on a background thread, then a callback (result, error) on the loop's thread.
@@ -64,6 +77,8 @@ class Operator(ABC):
     """The runtime side of one operator, one instance per task."""
 
     context: OperatorContext
+    #: False: watermarks end here, and the operator makes its own (`context.emit_watermark`).
+    forwards_time: ClassVar[bool] = True
 
     def open(self, context: OperatorContext) -> None:
         """Before the first batch, after state was restored. May block."""
@@ -75,6 +90,13 @@ class Operator(ABC):
 
     def on_watermark(self, timestamp_ms: int) -> None:
         """Event time has advanced; the chain forwards the watermark afterwards."""
+
+    def next_wall_ms(self) -> int | None:
+        """When `on_wall_time` wants to be called next; None: never. Asked often, so it must be quick."""
+        return None
+
+    def on_wall_time(self, now_ms: int) -> None:
+        """Processing time has reached what `next_wall_ms` asked for."""
 
     def on_idle_input(self) -> None:
         """No input is ready right now: a moment to flush what only waits for more."""
@@ -118,6 +140,15 @@ class SourceOperator(Operator):
 
     @abstractmethod
     def no_more_splits(self) -> None: ...
+
+    @property
+    @abstractmethod
+    def stopped(self) -> bool:
+        """The end is not the end of the input: a later run may go on reading."""
+
+    @abstractmethod
+    def limit_time(self, timestamp_ms: int | None) -> None:
+        """Read no split whose watermark is beyond this, so that slower sources can catch up; None: read all."""
 
     @abstractmethod
     def stop(self) -> None:

@@ -11,16 +11,14 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, NoReturn
 
-from cutwater.batches import Batch, ObjectBatch, rows_of
+from cutwater.batches import Batch, ObjectBatch, rows_of, times_of
 from cutwater.graph.keys import KeySelector
+from cutwater.operators.aggregations import ValueSelector
 from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot
 from cutwater.operators.keyed_values import MISSING, KeyedValues
 from cutwater.operators.user_code import NO_RECORD, keys_of, last_taken, map_rows, raise_user_error
 from cutwater.protocol.ids import CheckpointId
 from cutwater.state.contract import Aggregate, KeyedBackend
-
-#: What of a record counts: None, all of it; a column, field or position; or a function of it.
-ValueSelector = str | int | Callable[[Any], Any] | None
 
 
 class RunningOperator(Operator):
@@ -45,7 +43,7 @@ class RunningOperator(Operator):
             results = self._update(keys, remaining)
         except Exception as error:
             self._fail(error, keys=keys, inputs=inputs, remaining=remaining, batch=batch)
-        self.context.emit(ObjectBatch(results))
+        self.context.emit(ObjectBatch(results, times_of(batch)))
 
     def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
         assert self._backend is not None, "not open"

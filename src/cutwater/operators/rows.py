@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Any, NoReturn
 
+import numpy as np
 import pyarrow as pa
 
-from cutwater.batches import Batch, ObjectBatch, rows_of
+from cutwater.batches import Batch, ObjectBatch, rows_of, take_rows, times_of
 from cutwater.errors import UserFunctionError
 from cutwater.operators.contract import Operator
 from cutwater.operators.user_code import last_taken, map_rows, name_of, raise_user_error, shown
@@ -20,7 +22,8 @@ class MapOperator(Operator):
         self._function = function
 
     def process(self, batch: Batch, port: int) -> None:
-        self.context.emit(ObjectBatch(map_rows(self._function, rows_of(batch), operator=self.context.name)))
+        outputs = map_rows(self._function, rows_of(batch), operator=self.context.name)
+        self.context.emit(ObjectBatch(outputs, times_of(batch)))
 
 
 class FlatMapOperator(Operator):
@@ -30,8 +33,17 @@ class FlatMapOperator(Operator):
         self._function = function
 
     def process(self, batch: Batch, port: int) -> None:
-        function = self._function
+        times = times_of(batch)
         outputs: list[Any] = []
+        if times is None:
+            self._extend(outputs, batch)
+        else:
+            times = np.repeat(times, self._extend_and_count(outputs, batch))
+        if outputs:
+            self.context.emit(ObjectBatch(outputs, times))
+
+    def _extend(self, outputs: list[Any], batch: Batch) -> None:
+        function = self._function
         extend = outputs.extend
         record = None
         try:
@@ -39,8 +51,19 @@ class FlatMapOperator(Operator):
                 extend(function(record))
         except Exception as error:
             raise_user_error(error, function=function, operator=self.context.name, record=record)
-        if outputs:
-            self.context.emit(ObjectBatch(outputs))
+
+    def _extend_and_count(self, outputs: list[Any], batch: Batch) -> list[int]:
+        """How many outputs each record has."""
+        function = self._function
+        ends = [0]
+        record = None
+        try:
+            for record in rows_of(batch):
+                outputs.extend(function(record))
+                ends.append(len(outputs))
+        except Exception as error:
+            raise_user_error(error, function=function, operator=self.context.name, record=record)
+        return [end - start for start, end in pairwise(ends)]
 
 
 class FilterOperator(Operator):
@@ -56,7 +79,7 @@ class FilterOperator(Operator):
         kept: Batch
         try:
             if isinstance(batch, ObjectBatch):
-                kept = ObjectBatch([row for row in remaining if function(row)])
+                kept = self._kept(batch, function, remaining)
             else:
                 mask = [True if function(row) else False for row in remaining]  # noqa: SIM210 (a call of bool is slower)
                 kept = batch if all(mask) else batch.filter(pa.array(mask, type=pa.bool_()))
@@ -65,11 +88,18 @@ class FilterOperator(Operator):
         if kept.num_rows:
             self.context.emit(kept)
 
+    @staticmethod
+    def _kept(batch: ObjectBatch, function: Callable[[Any], Any], remaining: Iterator[Any]) -> Batch:
+        if batch.times is None:
+            return ObjectBatch([row for row in remaining if function(row)])
+        return take_rows(batch, [index for index, row in enumerate(remaining) if function(row)])
+
 
 class MapBatchesOperator(Operator):
     """Whole batches: Arrow ones of a typed stream, lists of values of any other.
 
-    The function returns a RecordBatch or a Table, a list of values, None, or an iterable of these.
+    The function returns a RecordBatch or a Table, a list of values, None, or an iterable of these. A list as long as
+    the batch keeps the records' event times; an Arrow batch has them in its time column, if it kept that.
     """
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
@@ -80,6 +110,8 @@ class MapBatchesOperator(Operator):
         argument = list(batch.values) if isinstance(batch, ObjectBatch) else batch
         for result in self._results_of(argument):
             for output in self._batches_of(result):
+                if isinstance(output, ObjectBatch) and output.num_rows == batch.num_rows:
+                    output.times = times_of(batch)
                 if output.num_rows:
                     self.context.emit(output)
 

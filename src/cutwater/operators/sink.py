@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from cutwater.batches import Batch
+from cutwater.batches import Batch, ObjectBatch, without_time_column
 from cutwater.connectors.contract import Delivery, Sink, SinkWriter, WriterContext
 from cutwater.operators.contract import FrozenList, Operator, OperatorContext, OperatorSnapshot
 from cutwater.operators.user_code import raise_connector_error
@@ -68,7 +68,7 @@ class WriterOperator(Operator):
 
     def process(self, batch: Batch, port: int) -> None:
         try:
-            self._open_writer.write(batch)
+            self._open_writer.write(batch if isinstance(batch, ObjectBatch) else without_time_column(batch))
         except Exception as error:
             self._fail(error, "write")
         self._has_unflushed = self._flushes

@@ -3,6 +3,8 @@
 Splits of an eager source are all open and polled in turn; those of a lazy one are read one after the other, and the
 task asks for the next. A snapshot holds every split that isn't finished, with its position.
 
+With event time, every split has a clock of its own, and a snapshot knows how far it had come.
+
 At most once: a batch leaves only after the coordinator has confirmed the positions behind it, so that no restart can
 read it again.
 """
@@ -19,7 +21,9 @@ import msgspec
 from cutwater.batches import Batch
 from cutwater.connectors.contract import Source, SplitReader
 from cutwater.operators.contract import FrozenList, OperatorContext, OperatorSnapshot, SourceOperator
+from cutwater.operators.event_time import EventTime, TimestampSelector
 from cutwater.operators.user_code import raise_connector_error
+from cutwater.protocol.event_time import WatermarkStrategy
 from cutwater.protocol.ids import CheckpointId
 from cutwater.protocol.splits import Split
 
@@ -37,6 +41,7 @@ class SplitPosition(msgspec.Struct, frozen=True, array_like=True):
     id: str
     payload: bytes
     position: Any = None
+    watermark_ms: int | None = None
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -49,9 +54,6 @@ decode_progress = msgspec.msgpack.Decoder(tuple[list[bytes], list[str]]).decode
 class _OpenSplit:
     split: Split
     reader: SplitReader
-
-    def position(self) -> bytes:
-        return _encode(SplitPosition(self.split.id, self.split.payload, self.reader.position))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,17 @@ class _HeldBatch:
 class ReaderOperator(SourceOperator):
     """Reads the splits that the coordinator assigns to this task."""
 
-    def __init__(self, source: Source, at_most_once: bool = False, limit: int | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        at_most_once: bool = False,
+        timestamps: tuple[TimestampSelector, WatermarkStrategy] | None = None,
+        limit: int | None = None,
+    ) -> None:
         self._source = source
+        self._timestamps = timestamps
+        self._event_time: EventTime | None = None
+        self._limit_ms: int | None = None
         self._at_most_once = at_most_once
         self._limit = limit or (OBJECTS_PER_BATCH if source.schema is None else ROWS_PER_BATCH)
         self._waiting: deque[SplitPosition] = deque()
@@ -84,6 +95,8 @@ class ReaderOperator(SourceOperator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
+        if self._timestamps is not None:
+            self._event_time = EventTime(*self._timestamps, context)
         self._waiting.extend(map(decode_position, context.restored_lists.get(READERS_STATE, [])))
 
     def poll(self) -> bool:
@@ -91,16 +104,24 @@ class ReaderOperator(SourceOperator):
         if self._at_most_once:
             return self._poll_held()
         found = self._read()
-        if found is None:
-            return False
-        self.context.emit(found[0])
-        return True
+        if found is not None:
+            self.context.emit(found[0])
+        if self._event_time is not None:
+            self._event_time.tell(now=found is None)
+        return found is not None
 
     @property
     def finished(self) -> bool:
         if self._held:
             return False
         return self._stopped or (self._no_more and not self._waiting and not self._open)
+
+    @property
+    def stopped(self) -> bool:
+        return self._stopped
+
+    def limit_time(self, timestamp_ms: int | None) -> None:
+        self._limit_ms = timestamp_ms
 
     def stop(self) -> None:
         self._stopped = True
@@ -130,7 +151,9 @@ class ReaderOperator(SourceOperator):
             return now_seconds
         times = (opened.reader.wake_at() for opened in self._open)
         # A reader without a time doesn't know; it is asked again soon.
-        return min((now_seconds + ASK_AGAIN_SECONDS if time is None else time for time in times), default=None)
+        polled = min((now_seconds + ASK_AGAIN_SECONDS if time is None else time for time in times), default=None)
+        silent = None if self._event_time is None else self._event_time.clocks.next_look_seconds()
+        return polled if silent is None else silent if polled is None else min(polled, silent)
 
     def take_progress(self) -> tuple[int, bytes] | None:
         """At most once: positions that the coordinator must confirm, oldest first, each returned once."""
@@ -155,6 +178,8 @@ class ReaderOperator(SourceOperator):
         emitted = bool(self._held) and self._held[0].sequence <= self._confirmed
         if emitted:
             self.context.emit(self._held.popleft().batch)
+            if self._event_time is not None:
+                self._event_time.tell(now=not self._held)
         return self._hold_next() or emitted
 
     def _hold_next(self) -> bool:
@@ -180,12 +205,17 @@ class ReaderOperator(SourceOperator):
         while unasked:
             unasked -= 1
             current = self._open[0]
-            before = current.position() if self._at_most_once else b""
+            if self._event_time is not None and not self._event_time.may_read(current.split.id, self._limit_ms):
+                self._open.rotate(-1)
+                continue
+            before = self._position_of(current) if self._at_most_once else b""
             batch = self._read_from(current, now_seconds)
             if current.reader.finished:
                 self._open.popleft()
                 current.reader.close()
                 self._note_finished(current.split.id)
+                if self._event_time is not None:
+                    self._event_time.finished(current.split.id)
                 unasked += self._open_waiting()
             else:
                 self._open.rotate(-1)
@@ -195,9 +225,12 @@ class ReaderOperator(SourceOperator):
 
     def _read_from(self, opened: _OpenSplit, now_seconds: float) -> Batch | None:
         try:
-            return opened.reader.read(self._limit, now_seconds)
+            batch = opened.reader.read(self._limit, now_seconds)
         except Exception as error:
             raise_connector_error(error, f'source "{self._source.name}" can\'t read split "{opened.split.id}"')
+        if batch is None or not batch.num_rows or self._event_time is None:
+            return batch
+        return self._event_time.take(opened.split.id, batch, opened.reader.watermark_ms)
 
     def _open_waiting(self) -> int:
         """Opens what may be open: all of an eager source, one split of a lazy one. Returns how many it opened."""
@@ -210,6 +243,8 @@ class ReaderOperator(SourceOperator):
             except Exception as error:
                 raise_connector_error(error, f'source "{self._source.name}" can\'t open split "{split.id}"')
             self._open.append(_OpenSplit(split, reader))
+            if self._event_time is not None:
+                self._event_time.opened(split.id, waiting.watermark_ms)
             self._waiting.popleft()
             count += 1
         return count
@@ -220,6 +255,11 @@ class ReaderOperator(SourceOperator):
 
     def _positions(self) -> dict[str, bytes]:
         """By split, everything that isn't finished: the open ones first."""
-        positions = {opened.split.id: opened.position() for opened in self._open}
+        positions = {opened.split.id: self._position_of(opened) for opened in self._open}
         positions.update((waiting.id, _encode(waiting)) for waiting in self._waiting)
         return positions
+
+    def _position_of(self, opened: _OpenSplit) -> bytes:
+        split = opened.split
+        watermark_ms = None if self._event_time is None else self._event_time.clocks.watermark_of(split.id)
+        return _encode(SplitPosition(split.id, split.payload, opened.reader.position, watermark_ms))

@@ -28,7 +28,9 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class EndOfInput:
-    """Nothing follows, barriers included."""
+    """Nothing follows, barriers included. Not `complete`: the source was stopped, and a later run goes on with it."""
+
+    complete: bool = True
 
 
 Control = Barrier | Watermark | Idle | EndOfInput

@@ -73,6 +73,11 @@ class WatermarkMerger:
         """The merged watermark; None before every channel that counts has shown one."""
         return self._merged_ms
 
+    @property
+    def any_idle(self) -> bool:
+        """A record that comes in may have to be told (`ChannelResumed`)."""
+        return bool(self._idle)
+
     def handle(self, event: Event) -> list[Effect]:
         """What follows for the task; often nothing."""
         match event:

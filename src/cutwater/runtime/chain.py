@@ -1,16 +1,21 @@
 """How do the operators of a chain call each other?
 
 Every operator gets a context whose `emit` goes straight to its neighbours and to the routers of the chain's outputs.
+Event time takes the same ways: an operator sees a watermark before its neighbours do, and what it emits on it is in
+front of the watermark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from cutwater.batches import Batch
 from cutwater.graph.model import ExecutionEdge, Vertex
 from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot, SourceOperator
+from cutwater.operators.metrics import TaskMetrics
 from cutwater.operators.sink import WriterOperator
+from cutwater.protocol.elements import Idle, Watermark
 from cutwater.protocol.ids import CheckpointId
 from cutwater.runtime.routing import Router
 
@@ -20,11 +25,17 @@ Target = Callable[[Batch], None]
 class Chain:
     """The operators of one task; index 0 is the head."""
 
-    def __init__(self, vertex: Vertex, outputs: Sequence[tuple[ExecutionEdge, Router]]) -> None:
+    def __init__(self, vertex: Vertex, outputs: Sequence[tuple[ExecutionEdge, Router]], metrics: TaskMetrics) -> None:
         self.vertex = vertex
+        self._metrics = metrics
         self.operators: list[Operator] = [node.build() for node in vertex.operators]
         self._outputs = outputs
-        self.records_out = 0
+        indices = range(len(self.operators))
+        self._callees = [[call.receiver for call in vertex.calls if call.sender == index] for index in indices]
+        self._routers = [[router for edge, router in outputs if edge.sender_operator == index] for index in indices]
+        self._timed: list[Operator] = [
+            operator for operator in self.operators if type(operator).next_wall_ms is not Operator.next_wall_ms
+        ]
 
     @property
     def head(self) -> Operator:
@@ -43,6 +54,8 @@ class Chain:
         for index, context in enumerate(contexts):
             context.emit = self._emitter(index, None)
             context.emit_side = self._side_emitter(index)
+            context.emit_watermark = partial(self._forward_watermark, index)
+            context.emit_idle = partial(self._forward_idle, index)
         for operator, context in reversed(list(zip(self.operators, contexts, strict=True))):
             operator.open(context)
 
@@ -50,8 +63,24 @@ class Chain:
         self.operators[0].process(batch, port)
 
     def on_watermark(self, timestamp_ms: int) -> None:
-        for operator in self.operators:
-            operator.on_watermark(timestamp_ms)
+        """Event time has come this far at the chain's input."""
+        self._advance(0, timestamp_ms)
+
+    def on_idle_time(self) -> None:
+        """Nothing holds event time back at the chain's input."""
+        if self.head.forwards_time:
+            self._forward_idle(0)
+
+    def next_wall_ms(self) -> int | None:
+        """When the earliest processing-time timer is due."""
+        times = [time for operator in self._timed if (time := operator.next_wall_ms()) is not None]
+        return min(times, default=None)
+
+    def on_wall_time(self, now_ms: int) -> None:
+        for operator in self._timed:
+            time = operator.next_wall_ms()
+            if time is not None and time <= now_ms:
+                operator.on_wall_time(now_ms)
 
     def on_idle_input(self) -> None:
         for operator in self.operators:
@@ -84,6 +113,26 @@ class Chain:
                 failure = failure or error
         if failure is not None:
             raise failure
+
+    def _advance(self, index: int, timestamp_ms: int) -> None:
+        operator = self.operators[index]
+        operator.on_watermark(timestamp_ms)
+        if operator.forwards_time:
+            self._forward_watermark(index, timestamp_ms)
+
+    def _forward_watermark(self, sender: int, timestamp_ms: int) -> None:
+        self._metrics.watermark_ms = timestamp_ms
+        for receiver in self._callees[sender]:
+            self._advance(receiver, timestamp_ms)
+        for router in self._routers[sender]:
+            router.send_control(Watermark(timestamp_ms))
+
+    def _forward_idle(self, sender: int) -> None:
+        for receiver in self._callees[sender]:
+            if self.operators[receiver].forwards_time:
+                self._forward_idle(receiver)
+        for router in self._routers[sender]:
+            router.send_control(Idle())
 
     def _emitter(self, sender: int, tag: str | None) -> Target:
         targets = self._targets(sender, tag)
@@ -129,9 +178,11 @@ class Chain:
         return call
 
     def _counted(self, router: Router) -> Target:
+        metrics = self._metrics
+
         def route(batch: Batch) -> None:
             if batch.num_rows:
-                self.records_out += batch.num_rows
+                metrics.records_out += batch.num_rows
                 router.route(batch)
 
         return route

@@ -13,6 +13,7 @@ from typing import Any
 from cutwater.graph.model import ExecutionEdge, ExecutionGraph, LogicalNode, Vertex
 from cutwater.graph.plan import JobPlan
 from cutwater.operators.contract import OperatorContext, OperatorSnapshot
+from cutwater.operators.metrics import TaskMetrics
 from cutwater.protocol.aligner import BarrierAligner
 from cutwater.protocol.ids import CheckpointId, TaskId
 from cutwater.protocol.key_groups import group_range
@@ -41,6 +42,8 @@ class SlotServices:
     send: Callable[[FromSlot], None]
     #: Sends a value to the driver side of a connector: (attempt, operator, value).
     report: Callable[[int, str, Any], None]
+    #: Tells the coordinator now what all tasks counted.
+    report_metrics: Callable[[], None]
     storage: Callable[[str], Storage]
 
 
@@ -85,8 +88,9 @@ class Deployment:
         routers = [(edge, self._router(edge, task.subtask)) for edge in graph.edges if edge.sender == vertex.uid]
         self._routers[task] = routers
         inputs, ports = self._inputs(graph, vertex, task.subtask)
-        chain = Chain(vertex, routers)
-        chain.open([self._context(task, vertex, node) for node in vertex.operators])
+        metrics = TaskMetrics(task=str(task))
+        chain = Chain(vertex, routers, metrics)
+        chain.open([self._context(task, vertex, node, metrics) for node in vertex.operators])
         numbers = range(len(inputs))
         return Task(
             task,
@@ -95,12 +99,14 @@ class Deployment:
             outputs=OutputGate([router for _, router in routers]),
             aligner=BarrierAligner(numbers, self._plan.options.checkpoints.checkpoint_mode),
             channels=numbers,
+            metrics=metrics,
             services=TaskServices(
                 self.attempt,
                 self._services.clock,
                 self._services.send,
                 self._services.background,
                 self._write_snapshot,
+                self._services.report_metrics,
                 self._plan.options.buffer_timeout_seconds,
             ),
         )
@@ -148,7 +154,7 @@ class Deployment:
             edge, subtask=subtask, receivers=receiver.parallelism, max_parallelism=receiver.max_parallelism
         )
 
-    def _context(self, task: TaskId, vertex: Vertex, node: LogicalNode) -> OperatorContext:
+    def _context(self, task: TaskId, vertex: Vertex, node: LogicalNode, metrics: TaskMetrics) -> OperatorContext:
         restore = OperatorRestore(
             self._order.restore,
             self._restored_storage,
@@ -173,10 +179,16 @@ class Deployment:
             parallelism=vertex.parallelism,
             max_parallelism=vertex.max_parallelism,
             attempt=self.attempt,
+            groups=groups,
             now_seconds=self._services.clock.now_seconds,
+            wall_ms=self._services.clock.wall_ms,
+            metrics=metrics,
             emit=_not_wired,
             emit_side=_not_wired,
+            emit_watermark=_not_wired,
+            emit_idle=_not_wired,
             keyed_backend=keyed_backend,
+            restored_keyed=lambda: restore.keyed_chunks(groups),
             restored_lists=restore.lists(),
             run_in_background=self._services.background.submit,
             report=lambda value: self._services.report(self.attempt, node.uid, value),

@@ -9,10 +9,10 @@ from typing import Protocol
 
 from cutwater.errors import CutwaterError, JobFailedError
 from cutwater.graph.plan import JobPlan
+from cutwater.operators.metrics import SlotMetrics, decode_metrics
 from cutwater.protocol.ids import SlotId
 from cutwater.protocol.lifecycle import JobState
 from cutwater.runtime.attempt import Attempt
-from cutwater.runtime.metrics import SlotMetrics, decode_metrics
 from cutwater.runtime.recovering import Recovered
 from cutwater.runtime.seams import Clock
 from cutwater.status import CheckpointStatus, JobStatus, RecoveryStatus, SlotStatus, TaskStatus
@@ -123,6 +123,9 @@ class StatusBoard:
                 backpressured_seconds=task.backpressured_seconds,
                 alignment_seconds=task.alignment_seconds,
                 queued_elements=task.queued_elements,
+                watermark_ms=task.watermark_ms,
+                late_records=task.late_records,
+                bad_timestamps=task.bad_timestamps,
             )
             for slot, metrics in self._metrics.items()
             if metrics.attempt == attempt

@@ -187,6 +187,15 @@ class ProgressConfirmed(Message, frozen=True):
     sequence: int
 
 
+class TimeLimited(Message, frozen=True):
+    """Sources are aligned: read no split of this task that is further ahead in event time."""
+
+    attempt: AttemptNumber
+    operator: str
+    subtask: int
+    timestamp_ms: int | None
+
+
 class StopSources(Message, frozen=True):
     """Read no further; what was read goes through to the sinks, then the job ends."""
 
@@ -208,6 +217,7 @@ ToAttempt = (
     | CheckpointAborted
     | SplitsAssigned
     | ProgressConfirmed
+    | TimeLimited
     | StopSources
     | DropAttempt
 )

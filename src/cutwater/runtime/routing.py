@@ -69,6 +69,11 @@ class Router(ABC):
     @abstractmethod
     def route(self, batch: Batch) -> None: ...
 
+    def send_control(self, element: Control) -> None:
+        """To every receiver, behind all that was routed."""
+        for channel in self.channels:
+            channel.send_control(element)
+
 
 class ForwardRouter(Router):
     """To the one receiver there is: the same subtask (forward), or the only one (global)."""

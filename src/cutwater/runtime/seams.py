@@ -33,6 +33,10 @@ class Clock(Protocol):
         """Monotonic seconds; only differences mean anything."""
         ...
 
+    def wall_ms(self) -> int:
+        """Milliseconds since the epoch: what processing time is, and what event time can be compared with."""
+        ...
+
     def timestamp(self) -> str:
         """The time of day, ISO 8601 in UTC, for people who read manifests."""
         ...

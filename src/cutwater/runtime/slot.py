@@ -15,12 +15,12 @@ import cloudpickle
 
 from cutwater.errors import ChannelBrokenError, CutwaterError, InternalError
 from cutwater.graph.plan import JobPlan
+from cutwater.operators.metrics import SlotMetrics, encode_metrics
 from cutwater.protocol.ids import AttemptNumber, SlotId, TaskId
 from cutwater.protocol.lifecycle import TaskState
 from cutwater.protocol.splits import Split
 from cutwater.runtime import messages
 from cutwater.runtime.deployment import Deployment, SlotServices
-from cutwater.runtime.metrics import SlotMetrics, encode_metrics
 from cutwater.runtime.seams import Background, Clock, SlotLink, Transport
 from cutwater.runtime.task import Task
 from cutwater.snapshots.storage import Storage
@@ -45,7 +45,9 @@ class Slot:
         self.ended = False
         self._clock = clock
         self._link = link
-        self._services = SlotServices(clock, transport, background, link.send, self._report, storage)
+        self._services = SlotServices(
+            clock, transport, background, link.send, self._report, self._send_metrics, storage
+        )
         self._mailbox: deque[Callable[[], None]] = deque()
         self._plan: JobPlan | None = None
         self._deployment: Deployment | None = None
@@ -143,6 +145,8 @@ class Slot:
                 self._guard(task.id, lambda: task.assign(splits, no_more=message.no_more))
             case messages.ProgressConfirmed():
                 deployment.tasks[TaskId(message.operator, message.subtask)].confirm_progress(message.sequence)
+            case messages.TimeLimited():
+                deployment.tasks[TaskId(message.operator, message.subtask)].limit_time(message.timestamp_ms)
             case messages.StopSources():
                 self._for_each(deployment, Task.stop_reading)
             case messages.DropAttempt():
@@ -214,9 +218,13 @@ class Slot:
         if self._deployment is None or now < self._metrics_at_seconds:
             return
         self._metrics_at_seconds = now + METRICS_SECONDS
+        self._send_metrics()
+
+    def _send_metrics(self) -> None:
+        if self._deployment is None:
+            return
         for task in self._running:
             task.metrics.queued_elements = len(task.inputs)
-            task.metrics.records_out = task.chain.records_out
         metrics = SlotMetrics(self._deployment.attempt, [task.metrics for task in self._running])
         self._link.send(messages.MetricsReported(encode_metrics(metrics)))
 

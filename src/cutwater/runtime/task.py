@@ -13,6 +13,7 @@ from typing import assert_never
 import msgspec
 
 from cutwater.operators.contract import OperatorSnapshot
+from cutwater.operators.metrics import TaskMetrics
 from cutwater.protocol.aligner import (
     BarrierAligner,
     BarrierArrived,
@@ -30,10 +31,12 @@ from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
 from cutwater.protocol.lifecycle import TaskLifecycle, TaskState
 from cutwater.protocol.splits import Split
 from cutwater.protocol.watermarks import (
+    MAX_TIMESTAMP_MS,
     AdvanceWatermark,
     BecomeIdle,
     ChannelFinished,
     ChannelIdled,
+    ChannelResumed,
     WatermarkArrived,
     WatermarkMerger,
 )
@@ -49,7 +52,6 @@ from cutwater.runtime.messages import (
     TaskCommitted,
     TaskFinished,
 )
-from cutwater.runtime.metrics import TaskMetrics
 from cutwater.runtime.routing import OutputGate
 from cutwater.runtime.seams import Background, Clock, Element
 from cutwater.snapshots.format import TaskSnapshot
@@ -66,6 +68,8 @@ class TaskServices:
     send: Callable[[FromSlot], None]
     background: Background
     write_snapshot: SnapshotWriter
+    #: Tells the coordinator now what all tasks counted.
+    report_metrics: Callable[[], None]
     #: Rows that wait for company leave after this long, even when the task is never idle.
     buffer_seconds_max: float
 
@@ -83,6 +87,7 @@ class Task:
         aligner: BarrierAligner,
         channels: Iterable[int],
         services: TaskServices,
+        metrics: TaskMetrics,
     ) -> None:
         self.id = task_id
         self.chain = chain
@@ -91,12 +96,13 @@ class Task:
         self.lifecycle = TaskLifecycle()
         #: The last step found no room below.
         self.backpressured = False
-        self.metrics = TaskMetrics(task=str(task_id))
+        self.metrics = metrics
         self._aligner = aligner
         self._watermarks = WatermarkMerger(channels)
         self._services = services
         self._source = chain.source
         self._ended = False
+        self._all_complete = True
         self._flushed_at_seconds = 0.0
         self._aligning_since_seconds: float | None = None
         self._to_commit: CheckpointId | None = None
@@ -119,10 +125,24 @@ class Task:
         self.backpressured = not self._ended and not self.outputs.has_room()
         if self._ended or self.backpressured:
             return False
-        return self._step_source() if self._source is not None else self._step_inputs()
+        fired = self._fire_timers()
+        return (self._step_source() if self._source is not None else self._step_inputs()) or fired
 
     def wake_at(self) -> float | None:
-        return self._source.wake_at() if self._source is not None and not self._ended else None
+        """When `step` may have something to do that no element announces."""
+        if self._ended:
+            return None
+        wall_ms = self.chain.next_wall_ms()
+        if wall_ms is None:
+            return None if self._source is None else self._source.wake_at()
+        clock = self._services.clock
+        due = clock.now_seconds() + (wall_ms - clock.wall_ms()) / 1000
+        polled = None if self._source is None else self._source.wake_at()
+        return due if polled is None else min(due, polled)
+
+    def limit_time(self, timestamp_ms: int | None) -> None:
+        assert self._source is not None
+        self._source.limit_time(timestamp_ms)
 
     def trigger(self, checkpoint: CheckpointId) -> None:
         self._execute(self._aligner.handle(CheckpointTriggered(checkpoint)))
@@ -177,7 +197,9 @@ class Task:
         else:
             self._rest()
         if source.finished:
-            self._end()
+            if not source.stopped:
+                self.chain.on_watermark(MAX_TIMESTAMP_MS)
+            self._end(complete=not source.stopped)
             return True
         return read
 
@@ -199,25 +221,29 @@ class Task:
                 self._advance(WatermarkArrived(channel, timestamp_ms))
             case Idle():
                 self._advance(ChannelIdled(channel))
-            case EndOfInput():
-                self._end_channel(channel)
+            case EndOfInput(complete):
+                self._end_channel(channel, complete=complete)
             case _:
+                if self._watermarks.any_idle:
+                    self._advance(ChannelResumed(channel))
                 self.metrics.batches_in += 1
                 self.metrics.records_in += element.num_rows
                 self.chain.process(element, self.inputs.ports[channel])
 
-    def _end_channel(self, channel: int) -> None:
+    def _end_channel(self, channel: int, *, complete: bool) -> None:
         self.inputs.end(channel)
-        self._advance(ChannelFinished(channel))
+        self._all_complete = self._all_complete and complete
+        if complete:  # else its last watermark stays: a later run goes on from there
+            self._advance(ChannelFinished(channel))
         if self.inputs.all_ended:
             # The chain emits what is left before a snapshot that the end releases: the cut lies behind the end.
-            self._end()
+            self._end(complete=self._all_complete)
         self._execute(self._aligner.handle(ChannelEnded(channel)))
 
-    def _end(self) -> None:
+    def _end(self, *, complete: bool) -> None:
         self.chain.on_end()
         self.outputs.flush()
-        self.outputs.broadcast(EndOfInput())
+        self.outputs.broadcast(EndOfInput(complete))
         self._ended = True
         self._report_progress_of_commits()
 
@@ -226,9 +252,8 @@ class Task:
             match effect:
                 case AdvanceWatermark(timestamp_ms):
                     self.chain.on_watermark(timestamp_ms)
-                    self.outputs.broadcast(Watermark(timestamp_ms))
                 case BecomeIdle():
-                    self.outputs.broadcast(Idle())
+                    self.chain.on_idle_time()
                 case _:
                     assert_never(effect)
 
@@ -284,6 +309,13 @@ class Task:
     def _refuse(self, checkpoint: CheckpointId, reason: str) -> None:
         self._services.send(SnapshotRefused(self._services.attempt, checkpoint, self.id, reason))
 
+    def _fire_timers(self) -> bool:
+        due_ms = self.chain.next_wall_ms()
+        if due_ms is None or due_ms > (now_ms := self._services.clock.wall_ms()):
+            return False
+        self.chain.on_wall_time(now_ms)
+        return True
+
     def _rest(self) -> None:
         self.chain.on_idle_input()
         self.outputs.flush()
@@ -299,6 +331,7 @@ class Task:
             return
         if self._ended and self.lifecycle.state is TaskState.RUNNING:
             self.lifecycle.move(TaskState.FINISHED)
+            self._services.report_metrics()
             self._services.send(TaskFinished(self._services.attempt, self.id))
         if self._to_commit is not None:
             self._services.send(TaskCommitted(self._services.attempt, self.id, self._to_commit))

@@ -17,6 +17,9 @@ class MonotonicClock:
     def now_seconds(self) -> float:
         return time.monotonic()
 
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
     def timestamp(self) -> str:
         return datetime.now(UTC).isoformat(timespec="milliseconds")
 

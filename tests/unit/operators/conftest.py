@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cutwater.batches import Batch, ObjectBatch, rows_of
 from cutwater.operators.contract import Operator, OperatorContext
+from cutwater.operators.metrics import TaskMetrics
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
 from cutwater.state.contract import FrozenKeyedState, KeyedBackend, KeyedBackendSettings
 from cutwater.state.heap import HeapBackend
@@ -30,6 +32,9 @@ class Harness:
         self.batches: list[Batch] = []
         self.side: list[tuple[str, list[Any]]] = []
         self.now_seconds = 0.0
+        self.wall_ms = 1_700_000_000_000
+        self.metrics = TaskMetrics(task="parse[0]")
+        self.watermarks: list[int | None] = []  # None: idle
         self.background: list[tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]] = []
         self.backend = HeapBackend(KeyedBackendSettings(max_parallelism=8, groups=range(8)))
         self.backend.restore(keyed)
@@ -43,10 +48,16 @@ class Harness:
                 parallelism=parallelism,
                 max_parallelism=8,
                 attempt=AttemptNumber(1),
+                groups=range(8),
                 now_seconds=lambda: self.now_seconds,
+                wall_ms=lambda: self.wall_ms,
+                metrics=self.metrics,
                 emit=self.batches.append,
                 emit_side=lambda tag, batch: self.side.append((tag, rows_of(batch))),
+                emit_watermark=self.watermarks.append,
+                emit_idle=lambda: self.watermarks.append(None),
                 keyed_backend=self._keyed_backend,
+                restored_keyed=lambda: keyed,
                 restored_lists=lists or {},
                 run_in_background=lambda work, done: self.background.append((work, done)),
                 report=lambda value: None,
@@ -55,6 +66,11 @@ class Harness:
 
     def feed(self, *values: Any, port: int = 0) -> None:
         self.operator.process(ObjectBatch(list(values)), port)
+
+    def feed_at(self, *timed: tuple[Any, int], port: int = 0) -> None:
+        """(value, event time in milliseconds) pairs."""
+        times = np.array([time for _, time in timed], dtype=np.int64)
+        self.operator.process(ObjectBatch([value for value, _ in timed], times), port)
 
     @property
     def output(self) -> list[Any]:

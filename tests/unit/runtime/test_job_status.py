@@ -11,6 +11,9 @@ class StoppedClock:
     def now_seconds(self) -> float:
         return 0.0
 
+    def wall_ms(self) -> int:
+        return 0
+
     def timestamp(self) -> str:
         return ""
 

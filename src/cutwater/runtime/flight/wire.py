@@ -1,8 +1,8 @@
 """How does an element look on the wire?
 
-A record batch travels as Arrow. Everything else is the metadata of a message without a batch: values as one pickle
-(its first byte is 0x80), the rest as a small msgpack array. (Values in a binary column instead of the metadata made
-no clear difference: pickling is what costs.)
+A record batch travels as Arrow. Everything else is the metadata of a message without a batch: values (with their
+times, if they have any) as one pickle (its first byte is 0x80), the rest as a small msgpack array. (Values in a binary
+column instead of the metadata made no clear difference: pickling is what costs.)
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import cloudpickle
 import msgspec
 import pyarrow as pa
 
-from cutwater.batches import ObjectBatch
+from cutwater.batches import ObjectBatch, Times
 from cutwater.errors import SerializationError
 from cutwater.protocol.elements import Barrier, Control, EndOfInput, Idle, Watermark
 from cutwater.protocol.ids import CheckpointId
@@ -38,8 +38,8 @@ def to_frame(element: Element) -> tuple[Frame, int]:
     match element:
         case pa.RecordBatch():
             return element, element.nbytes + CONTROL_BYTES
-        case ObjectBatch(values=values):
-            frame = _pickled(values)
+        case ObjectBatch(values=values, times=times):
+            frame = _pickled(values if times is None else (values, times))
             return frame, len(frame)
         case Barrier() | Watermark() | Idle() | EndOfInput():
             return _control_frame(element), CONTROL_BYTES
@@ -51,7 +51,8 @@ def from_metadata(metadata: bytes | pa.Buffer) -> Element:
     """The element that a message without a batch stands for."""
     view = memoryview(metadata).cast("B")  # Arrow's buffers are signed
     if view[0] == PICKLE_FIRST_BYTE:
-        return ObjectBatch(_unpickled(view))
+        records = _unpickled(view)
+        return ObjectBatch(*records) if isinstance(records, tuple) else ObjectBatch(records)
     kind, value = _decode(view)
     match kind:
         case "barrier":
@@ -61,7 +62,7 @@ def from_metadata(metadata: bytes | pa.Buffer) -> Element:
         case "idle":
             return Idle()
         case "end":
-            return EndOfInput()
+            return EndOfInput(complete=bool(value))
         case _:
             raise SerializationError(f'an element of the unknown kind "{kind}" arrived')
 
@@ -74,13 +75,13 @@ def _control_frame(element: Control) -> bytes:
             return _encode(("watermark", timestamp))
         case Idle():
             return _encode(("idle", 0))
-        case EndOfInput():
-            return _encode(("end", 0))
+        case EndOfInput(complete=complete):
+            return _encode(("end", int(complete)))
         case _:
             assert_never(element)
 
 
-def _pickled(values: list[Any]) -> bytes:
+def _pickled(values: list[Any] | tuple[list[Any], Times]) -> bytes:
     try:
         return pickle.dumps(values, protocol=5)
     except Exception:  # pickling runs the users' code
@@ -96,9 +97,9 @@ def _pickled(values: list[Any]) -> bytes:
             ) from error
 
 
-def _unpickled(view: memoryview) -> list[Any]:
+def _unpickled(view: memoryview) -> list[Any] | tuple[list[Any], Times]:
     try:
-        values: list[Any] = pickle.loads(view)  # from a slot that showed the attempt's token
+        values: list[Any] | tuple[list[Any], Times] = pickle.loads(view)  # from a slot that showed the attempt's token
         return values
     except Exception as error:
         raise SerializationError(

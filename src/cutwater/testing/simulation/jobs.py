@@ -135,7 +135,7 @@ class _Builder:
         late = self.random.choice((0.0, 0.0, 0.03))
         source = self.sources[uid] = SimulatedSource(uid, splits, eager=eager, late_seconds=late)
         limit = self.random.choice((1, 2, 4))
-        build = partial(ReaderOperator, source, self.mode is CheckpointMode.NONE, limit)
+        build = partial(ReaderOperator, source, self.mode is CheckpointMode.NONE, limit=limit)
         self._add(uid, NodeKind.SOURCE, parallelism, build, source)
         return uid
 

@@ -65,6 +65,9 @@ class World:
     def now_seconds(self) -> float:
         return self.now
 
+    def wall_ms(self) -> int:
+        return int((_EPOCH + timedelta(seconds=self.now)).timestamp() * 1000)
+
     def timestamp(self) -> str:
         return (_EPOCH + timedelta(seconds=self.now)).isoformat()
 

@@ -17,6 +17,12 @@ class TaskMetrics(msgspec.Struct, array_like=True):
     backpressured_seconds: float = 0.0
     alignment_seconds: float = 0.0
     queued_elements: int = 0
+    #: How far event time has come here; None: nowhere yet.
+    watermark_ms: int | None = None
+    #: Records that came after their window had been cleaned up, and were not sent to a side output.
+    late_records: int = 0
+    #: Records dropped because their timestamp was missing or absurd.
+    bad_timestamps: int = 0
 
 
 class SlotMetrics(msgspec.Struct, array_like=True):

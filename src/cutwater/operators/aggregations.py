@@ -1,0 +1,26 @@
+"""Which aggregates does Cutwater know by itself?
+
+Built-in aggregates have a columnar form and a form on Python values; several of them run in one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+AggregationKind = Literal["count", "sum", "min", "max", "mean"]
+
+#: What of a record counts: None, all of it; a column, field or position; or a function of it.
+ValueSelector = str | int | Callable[[Any], Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """One built-in aggregate of one value of each record; `count` counts records and takes no value.
+
+    On a typed column a null value counts for nothing, as in SQL: a sum of nulls alone is null.
+    """
+
+    kind: AggregationKind
+    value: ValueSelector = None
