@@ -4,12 +4,16 @@ The public names; nothing else is promised to stay.
 """
 
 from cutwater import errors
-from cutwater.api import agg, restart, watermarks
+from cutwater.api import agg, evictors, restart, triggers, watermarks
 from cutwater.api.connected import ConnectedStreams
 from cutwater.api.environment import Environment
 from cutwater.api.jobs import JobHandle
 from cutwater.api.keyed import KeyedStream
 from cutwater.api.streams import DataStream
+from cutwater.api.windowed import WindowedStream
+from cutwater.api.windows import count_window, global_window, session, sliding, tumbling
+from cutwater.columns.cases import when
+from cutwater.columns.expressions import Column, col, lit
 from cutwater.config import Checkpoints, JobOptions, TlsFiles
 from cutwater.connectors import sinks, sources
 from cutwater.graph.explain import Plan
@@ -21,6 +25,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Checkpoints",
+    "Column",
     "ConnectedStreams",
     "DataStream",
     "Environment",
@@ -34,11 +39,22 @@ __all__ = [
     "PathGuarantee",
     "Plan",
     "TlsFiles",
+    "WindowedStream",
     "__version__",
     "agg",
+    "col",
+    "count_window",
     "errors",
+    "evictors",
+    "global_window",
+    "lit",
     "restart",
+    "session",
     "sinks",
+    "sliding",
     "sources",
+    "triggers",
+    "tumbling",
     "watermarks",
+    "when",
 ]

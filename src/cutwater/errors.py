@@ -42,6 +42,10 @@ class GraphError(UserError):
     """The dataflow can't be executed as written."""
 
 
+class SchemaError(UserError):
+    """Records or batches don't have the columns or types that were promised."""
+
+
 class BadTimestampError(UserError):
     """A record's timestamp is missing, absurd, or no timestamp at all."""
 

@@ -20,7 +20,7 @@ from cutwater.config import JobOptions, refuse_unknown
 from cutwater.connectors.contract import Sink, Source
 from cutwater.errors import ConfigurationError, GraphError
 from cutwater.graph.keys import KeySelector
-from cutwater.graph.model import LogicalEdge, LogicalGraph, LogicalNode, NodeKind, Partitioning
+from cutwater.graph.model import ColumnUse, LogicalEdge, LogicalGraph, LogicalNode, NodeKind, Partitioning
 from cutwater.graph.validation import describe_node
 from cutwater.operators.event_time import TimestampSelector
 from cutwater.operators.sink import WriterOperator
@@ -119,13 +119,15 @@ class Dataflow:
         *,
         function: object = None,
         schema: pa.Schema | None = None,
+        reads: ColumnUse | None = None,
     ) -> Output:
         """An operator between source and sink; `function` is what the user gave, for the operator's name."""
         label = "" if function is None else name_of(function)
         name = operation if label in ("", "<lambda>") else f"{operation}({label})"
         build = Build(operator, arguments)
         build()  # a function that the operator can't use is refused on the line that passed it
-        return replace(self._add(operation, name, build, inputs, settings, NodeKind.OPERATOR, None), schema=schema)
+        added = self._add(operation, name, build, inputs, settings, NodeKind.OPERATOR, None, reads)
+        return replace(added, schema=schema)
 
     def upstream_of(self, uid: str) -> LogicalGraph:
         """The part of the graph that this operator needs."""
@@ -160,6 +162,7 @@ class Dataflow:
         settings: OperatorSettings,
         kind: NodeKind,
         connector: Source | Sink | None,
+        reads: ColumnUse | None = None,
     ) -> Output:
         refuse_unknown(settings, OperatorSettings.__annotations__, of=f"the operation {stem!r}")
         uid = settings.get("uid")
@@ -175,6 +178,7 @@ class Dataflow:
             chainable=settings.get("chaining", True),
             uid_is_explicit=uid is not None,
             written_at=f"{Path(file).name}:{line}",
+            reads=reads,
         )
         self._check_uid(node)
         self.graph.nodes[node.uid] = node

@@ -13,6 +13,7 @@ from typing import Any, Unpack
 from cutwater.api.dataflow import Dataflow, OperatorSettings, users_line
 from cutwater.api.jobs import JobHandle
 from cutwater.api.launching import Launcher, LaunchOptions, StagesDataFrames
+from cutwater.api.narrowing import narrow_sources
 from cutwater.api.serialization import make_portable
 from cutwater.api.streams import DataStream
 from cutwater.config import JobOptions, OptionValues, load_options, refuse_unknown
@@ -144,7 +145,7 @@ class Environment:
         plan = JobPlan(
             name=name,
             job_id=_checked_job_id(name, job_id),
-            graph=to_execution_graph(make_portable(graph), chaining=self.options.chaining),
+            graph=to_execution_graph(make_portable(narrow_sources(graph)), chaining=self.options.chaining),
             options=self.options,
             guarantees=guarantees,
         )

@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from cutwater.api.connected import ConnectedStreams
 from cutwater.api.dataflow import OperatorSettings
+from cutwater.api.joins import Key, LateOutput, LookupKind, LookupTime, Select, join_streams, lookup_stream
+from cutwater.api.running import Update, running_aggregates
+from cutwater.api.windowed import WindowedStream, windowed
+from cutwater.durations import Duration
 from cutwater.errors import UserError
 from cutwater.graph.keys import KeySelector
-from cutwater.operators.aggregations import ValueSelector
+from cutwater.operators.aggregations import Aggregation, AggregationKind, ValueSelector
+from cutwater.operators.joins.inputs import JoinKind
 from cutwater.operators.keyed import (
     RunningAggregate,
     RunningCount,
@@ -22,6 +27,7 @@ from cutwater.operators.keyed import (
     RunningSum,
 )
 from cutwater.operators.process import KeyedProcessOperator
+from cutwater.operators.windows.model import Assigner
 from cutwater.state.contract import Aggregate
 
 if TYPE_CHECKING:
@@ -35,21 +41,27 @@ class KeyedStream:
         self._stream = stream
         self._key = key
 
-    def count(self, **settings: Unpack[OperatorSettings]) -> DataStream:
-        """(key, how many so far), for every record."""
-        return self._apply("count", RunningCount, (), settings)
+    def count(self, *, update: Update = "record", **settings: Unpack[OperatorSettings]) -> DataStream:
+        """(key, how many so far), for every record; `update="batch"`: for every key of a batch, once."""
+        return self._running("count", None, RunningCount, (), update, settings)
 
-    def sum(self, value: ValueSelector = None, **settings: Unpack[OperatorSettings]) -> DataStream:
-        """(key, sum so far); `value` picks what to add: a field, a position, a function; None: the record itself."""
-        return self._apply("sum", RunningSum, (value,), settings, _label(value))
+    def sum(
+        self, value: ValueSelector = None, *, update: Update = "record", **settings: Unpack[OperatorSettings]
+    ) -> DataStream:
+        """(key, sum so far); `value` picks what to add: a column or field, a position, a function; None: the record."""
+        return self._running("sum", value, RunningSum, (value,), update, settings)
 
-    def min(self, value: ValueSelector = None, **settings: Unpack[OperatorSettings]) -> DataStream:
+    def min(
+        self, value: ValueSelector = None, *, update: Update = "record", **settings: Unpack[OperatorSettings]
+    ) -> DataStream:
         """(key, smallest so far)."""
-        return self._apply("min", RunningMin, (value,), settings, _label(value))
+        return self._running("min", value, RunningMin, (value,), update, settings)
 
-    def max(self, value: ValueSelector = None, **settings: Unpack[OperatorSettings]) -> DataStream:
+    def max(
+        self, value: ValueSelector = None, *, update: Update = "record", **settings: Unpack[OperatorSettings]
+    ) -> DataStream:
         """(key, largest so far)."""
-        return self._apply("max", RunningMax, (value,), settings, _label(value))
+        return self._running("max", value, RunningMax, (value,), update, settings)
 
     def reduce(self, function: Callable[[Any, Any], Any], **settings: Unpack[OperatorSettings]) -> DataStream:
         """What the function makes of the reduction so far and the record; the first record stands for itself."""
@@ -71,9 +83,94 @@ class KeyedStream:
         """A function of record and context, or an object with `process(record, context)`; state is the key's own."""
         return self._apply("process", KeyedProcessOperator, (function,), settings, function)
 
+    def window(self, assigner: Assigner) -> WindowedStream:
+        """The records of each key in windows: `cw.tumbling`, `sliding`, `session`, `global_window`, `count_window`."""
+        return windowed(self._stream, self._key, assigner)
+
     def connect(self, other: DataStream | KeyedStream) -> ConnectedStreams:
         """Two keyed streams that share state by key; or the other is `broadcast()` and seen by every task."""
         return ConnectedStreams(self, other)
+
+    def join(
+        self,
+        right: KeyedStream,
+        *,
+        between: tuple[Duration, Duration] | None = None,
+        window: Assigner | None = None,
+        how: JoinKind = "inner",
+        select: Select | None = None,
+        late_output: LateOutput | None = None,
+        **settings: Unpack[OperatorSettings],
+    ) -> DataStream:
+        """Pairs of records of equal keys: of times close to each other (`between`), or of one window (`window`).
+
+        `between=("-5s", "5s")` bounds right.time - left.time, both ends included; a pair leaves when its second record
+        comes, at the later time of the two. Pairs of a window leave when it ends, at its last moment. `how="left"`,
+        `"right"` or `"full"` also gives the records of these sides that found no partner, once none can come any more,
+        with None for the other side.
+
+        A pair is what `select(left, right)` returns. Without it, the columns of both sides if both streams have a
+        schema, the key once and a clashing name of the right side as `name_right`; else the tuple (left, right).
+
+        Records older than the watermark come too late; they are counted (`JobStatus.late_records`), or go to the side
+        output `late_output`: one tag, or one for each side.
+        """
+        return join_streams(
+            self,
+            right,
+            between=between,
+            window=window,
+            how=how,
+            select=select,
+            late_output=late_output,
+            settings=settings,
+        )
+
+    def lookup(
+        self,
+        versions: DataStream,
+        *,
+        on: Key,
+        key: Key | None = None,
+        time: LookupTime = "event",
+        how: LookupKind = "inner",
+        select: Select | None = None,
+        late_output: str | None = None,
+        **settings: Unpack[OperatorSettings],
+    ) -> DataStream:
+        """`DataStream.lookup`; `key` is the stream's own if left out, and records wait in the state of their key."""
+        return lookup_stream(
+            self._stream,
+            versions,
+            stream_key=self._key,
+            key=key,
+            on=on,
+            time=time,
+            how=how,
+            select=select,
+            late_output=late_output,
+            settings=settings,
+        )
+
+    def _running(
+        self,
+        kind: AggregationKind,
+        value: ValueSelector,
+        operator: Callable[..., Any],
+        arguments: tuple[Any, ...],
+        update: Update,
+        settings: OperatorSettings,
+    ) -> DataStream:
+        return running_aggregates(
+            self._stream,
+            self._key,
+            {kind: Aggregation(kind, value)},
+            operation=kind,
+            update=update,
+            on_values=(operator, arguments),
+            settings=settings,
+            function=_label(value),
+        )
 
     def _apply(
         self,

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, NoReturn, Unpack
 
 import pyarrow as pa
 
 from cutwater.api.connected import ConnectedStreams
 from cutwater.api.dataflow import Dataflow, Input, OperatorSettings, Output, spread
+from cutwater.api.joins import Key, LookupKind, LookupTime, Select, lookup_stream
 from cutwater.api.keyed import KeyedStream
+from cutwater.api.watermarks import refuse_settings_of_source, refuse_without_source
+from cutwater.batches import schema_with_times, time_column_of
+from cutwater.columns.expressions import Column, col, lit
+from cutwater.config import refuse_unknown
 from cutwater.connectors import sinks
 from cutwater.connectors.contract import Sink
-from cutwater.errors import ConfigurationError, GraphError, UserError
+from cutwater.errors import ConfigurationError, GraphError, SchemaError, UserError
 from cutwater.graph.keys import KeySelector
-from cutwater.graph.model import Partitioning
+from cutwater.graph.model import ColumnUse, Partitioning
+from cutwater.operators.columns import FilterRowsOperator, Outputs, SelectOperator, filtered_schema, selected_schema
 from cutwater.operators.event_time import (
     AssignTimestampsOperator,
     TimestampSelector,
@@ -29,6 +35,7 @@ from cutwater.operators.event_time import (
 )
 from cutwater.operators.process import ProcessOperator
 from cutwater.operators.rows import FilterOperator, FlatMapOperator, MapBatchesOperator, MapOperator
+from cutwater.operators.schemas import WithSchemaOperator
 from cutwater.protocol.event_time import WatermarkStrategy
 
 
@@ -69,11 +76,17 @@ class DataStream:
         if schema is not None:
             check_time_column(schema, selector, unit_given=unit is not None)
             schema = timed_schema(schema, selector)
+        refuse_unknown(settings, OperatorSettings.__annotations__, of="the operation 'assign_timestamps'")
         if len(self._outputs) == 1 and self._dataflow.time_source(self._outputs[0], selector, watermarks):
+            refuse_settings_of_source(settings)
             return DataStream(self._dataflow, (replace(self._outputs[0], schema=schema),))
+        refuse_without_source(watermarks)
         arguments = (selector, watermarks)
+        reads = None
+        if selector.column is not None:
+            reads = ColumnUse(frozenset({selector.column}), hands_on=True)
         return self._derive(
-            "assign_timestamps", AssignTimestampsOperator, arguments, self._inputs(), settings, schema=schema
+            "assign_timestamps", AssignTimestampsOperator, arguments, self._inputs(), settings, None, schema, reads
         )
 
     def map(self, function: Callable[[Any], Any], **settings: Unpack[OperatorSettings]) -> DataStream:
@@ -84,13 +97,48 @@ class DataStream:
         """Any number of records for each: what the function returns as an iterable, or yields."""
         return self._apply("flat_map", FlatMapOperator, function, settings)
 
-    def filter(self, function: Callable[[Any], Any], **settings: Unpack[OperatorSettings]) -> DataStream:
-        """The records for which the function is true."""
-        return self._apply("filter", FilterOperator, function, settings, schema=self.schema)
+    def filter(self, condition: Column | Callable[[Any], Any], **settings: Unpack[OperatorSettings]) -> DataStream:
+        """The records for which the function, or on a typed stream the column expression, is true."""
+        if not isinstance(condition, Column):
+            return self._apply("filter", FilterOperator, condition, settings, schema=self.schema)
+        schema = filtered_schema(self._typed_schema("filter"), condition, where="filter")
+        reads = ColumnUse(condition.columns, hands_on=True)
+        return self._derive("filter", FilterRowsOperator, (condition,), self._inputs(), settings, None, schema, reads)
 
-    def map_batches(self, function: Callable[[Any], Any], **settings: Unpack[OperatorSettings]) -> DataStream:
-        """Whole batches: Arrow record batches of a typed stream, lists of values of any other."""
-        return self._apply("map_batches", MapBatchesOperator, function, settings)
+    def select(self, *columns: str | Column, **named: Any) -> DataStream:
+        """On a typed stream: these columns and no others; new ones are expressions, `total=cw.col("a") * 2`."""
+        outputs, settings = _outputs(columns, named)
+        return self._project("select", outputs, settings, keeps_all=False)
+
+    def with_columns(self, *columns: Column, **named: Any) -> DataStream:
+        """On a typed stream: all columns, with these added or replaced."""
+        outputs, settings = _outputs(columns, named)
+        return self._project("with_columns", outputs, settings, keeps_all=True)
+
+    def with_schema(self, schema: pa.Schema, **settings: Unpack[OperatorSettings]) -> DataStream:
+        """A typed stream: records (dicts, dataclasses, tuples …) become rows of this schema, typed batches are cast."""
+        if not isinstance(schema, pa.Schema):
+            raise ConfigurationError(f"{schema!r} is no schema", hint='give pa.schema([("name", pa.string()), …])')
+        known = self.schema
+        carries = known is not None and time_column_of(known) is not None
+        promised = schema_with_times(schema) if carries else schema
+        return self._derive("with_schema", WithSchemaOperator, (schema,), self._inputs(), settings, None, promised)
+
+    def map_batches(
+        self,
+        function: Callable[[Any], Any],
+        *,
+        schema: pa.Schema | None = None,
+        **settings: Unpack[OperatorSettings],
+    ) -> DataStream:
+        """Whole batches: Arrow record batches of a typed stream, lists of values of any other.
+
+        `schema` promises what the function returns, so that what follows can run on columns.
+        """
+        if not callable(function):
+            raise UserError(f"map_batches needs a function, not {function!r}")
+        arguments = (function, schema)
+        return self._derive("map_batches", MapBatchesOperator, arguments, self._inputs(), settings, function, schema)
 
     def process(self, function: Any, **settings: Unpack[OperatorSettings]) -> DataStream:
         """A function of record and context, or an object with `process(record, context)`; may have side outputs."""
@@ -118,6 +166,46 @@ class DataStream:
     def connect(self, other: DataStream | KeyedStream) -> ConnectedStreams:
         """Two streams for one function that tells them apart; the other may be `broadcast()`."""
         return ConnectedStreams(self, other)
+
+    def join(self, *_: object, **__: object) -> NoReturn:
+        """For keyed streams only."""
+        raise GraphError(
+            "a stream without a key can't be joined",
+            hint="key_by both by what must be equal: left.key_by(…).join(right.key_by(…), …)",
+        )
+
+    def lookup(
+        self,
+        versions: DataStream,
+        *,
+        key: Key,
+        on: Key,
+        time: LookupTime = "event",
+        how: LookupKind = "inner",
+        select: Select | None = None,
+        late_output: str | None = None,
+        **settings: Unpack[OperatorSettings],
+    ) -> DataStream:
+        """Each record with the version of its `key` (`on` is the version's) that was valid at the record's time.
+
+        `versions` is a broadcast stream; a version is valid from its own event time to that of the next one of its key.
+        A record waits until the watermark of both streams has passed it, so that no version is missed; with
+        `time="latest"` it leaves at once, with the newest version that has come. `how="left"` also gives records
+        without a version, with None in its place; `select`, `late_output` and what a pair looks like: see
+        `KeyedStream.join`.
+        """
+        return lookup_stream(
+            self,
+            versions,
+            stream_key=None,
+            key=key,
+            on=on,
+            time=time,
+            how=how,
+            select=select,
+            late_output=late_output,
+            settings=settings,
+        )
 
     def broadcast(self) -> DataStream:
         """Every task of the next operator gets every record."""
@@ -157,10 +245,31 @@ class DataStream:
         settings: OperatorSettings,
         function: object = None,
         schema: pa.Schema | None = None,
+        reads: ColumnUse | None = None,
     ) -> DataStream:
         """Adds an operator and returns its output."""
-        added = self._dataflow.add(operation, operator, arguments, inputs, settings, function=function, schema=schema)
+        added = self._dataflow.add(
+            operation, operator, arguments, inputs, settings, function=function, schema=schema, reads=reads
+        )
         return DataStream(self._dataflow, (added,))
+
+    def _typed_schema(self, operation: str) -> pa.Schema:
+        schema = self.schema
+        if schema is None:
+            raise SchemaError(
+                f"{operation} on columns needs a typed stream",
+                hint="declare one: with_schema(pa.schema([…])), or map_batches(…, schema=…)",
+            )
+        return schema
+
+    def _project(self, operation: str, outputs: Outputs, settings: OperatorSettings, *, keeps_all: bool) -> DataStream:
+        schema = self._typed_schema(operation)
+        time = time_column_of(schema)
+        needs = frozenset(column for _, expression in outputs for column in expression.columns)
+        reads = ColumnUse(needs if time is None else needs | {time}, hands_on=keeps_all)
+        projected = selected_schema(schema, outputs, keeps_all=keeps_all, where=operation)
+        arguments = (outputs, keeps_all)
+        return self._derive(operation, SelectOperator, arguments, self._inputs(), settings, None, projected, reads)
 
     def _apply(
         self,
@@ -196,3 +305,25 @@ def _timestamp_selector(timestamp: str | Callable[[Any], Any], unit: TimeUnit | 
     if callable(timestamp):
         return TimestampSelector(function=timestamp, unit=unit or "ms")
     raise ConfigurationError(f"{timestamp!r} names no timestamp", hint="give a column, or a function of the record")
+
+
+def _outputs(columns: tuple[str | Column, ...], named: dict[str, Any]) -> tuple[Outputs, OperatorSettings]:
+    """Names and expressions of a projection; what is no expression is a setting of the operator."""
+    settings: Any = {
+        name: value
+        for name, value in named.items()
+        if name in OperatorSettings.__annotations__ and not isinstance(value, Column)
+    }
+    given = [col(column) if isinstance(column, str) else column for column in columns]
+    for column in given:
+        if not isinstance(column, Column):
+            raise UserError(f"{column!r} is neither a column's name nor an expression", hint='write cw.col("name")')
+    outputs = [(column.name, column) for column in given]
+    outputs += [
+        (name, value if isinstance(value, Column) else lit(value))
+        for name, value in named.items()
+        if name not in settings
+    ]
+    if not outputs:
+        raise UserError("a projection needs at least one column", hint='select("name", total=cw.col("a") * 2)')
+    return tuple(outputs), settings

@@ -6,7 +6,7 @@ windows count it, drop it, or hand it out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict, Unpack
 
 from cutwater.config import refuse_unknown
@@ -48,9 +48,30 @@ def injected(**settings: Unpack[WatermarkSettings]) -> WatermarkStrategy:
     return _strategy("injected", settings)
 
 
+def refuse_settings_of_source(settings: Mapping[str, Any]) -> None:
+    """Raises for settings that need an operator: a source assigns the timestamps of its own stream itself."""
+    for name in ("parallelism", "chaining"):
+        if name in settings:
+            raise ConfigurationError(
+                f"assign_timestamps has no {name} of its own on a source's own stream: the source does it",
+                hint=f"give {name} to from_source",
+            )
+
+
+def refuse_without_source(strategy: WatermarkStrategy) -> None:
+    """Raises for a strategy that only a source can follow."""
+    needed = "injected watermarks come" if strategy.kind == "injected" else "max_drift works"
+    if strategy.kind == "injected" or strategy.max_drift_ms is not None:
+        raise ConfigurationError(
+            f"{needed} from a source's splits, and this stream is no source's own",
+            hint="call assign_timestamps on what env.from_source returned, before any other operation",
+        )
+
+
 def custom(generator: Callable[[], Any], **settings: Unpack[WatermarkSettings]) -> WatermarkStrategy:
     """`generator()` is called for every split. Its `on_event(record, timestamp_ms)` is asked for every record, its
-    `on_periodic()` after every batch; each returns a watermark in milliseconds, or None."""
+    `on_periodic()` after every batch, and every `every` while there is none; each returns a watermark in milliseconds,
+    or None. A generator starts anew after a restore, but time goes on from where it was."""
     if not callable(generator):
         raise ConfigurationError(f"custom needs a class or a function that makes a generator, not {generator!r}")
     return _strategy("custom", settings, generator=generator)
@@ -65,6 +86,8 @@ def _strategy(
     if "max_drift" in settings:
         values["max_drift_ms"] = round(parse_duration(settings["max_drift"], option="max_drift") * 1000)
     if "group" in settings:
+        if not isinstance(settings["group"], str):
+            raise ConfigurationError(f"a group is a name, not {settings['group']!r}")
         values["group"] = settings["group"]
     if "every" in settings:
         values["every_seconds"] = parse_duration(settings["every"], option="every")

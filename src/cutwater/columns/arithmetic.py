@@ -45,7 +45,8 @@ def floor_divide(left: Any, right: Any) -> Any:
     if types.is_floating(left.type):
         return _float_by_float(np.floor_divide, left, right)
     if _cannot_fail(left, right):
-        return _with_nulls_of(left, _values_of(left) // right.as_py())
+        values, divisor = _values_of(left), _constant_of(right)
+        return _with_nulls_of(left, values // divisor)
     return _floor_divide_integers(left, right)
 
 
@@ -55,8 +56,10 @@ def modulo(left: Any, right: Any) -> Any:
     if types.is_floating(left.type):
         return _float_by_float(np.remainder, left, right)
     if _cannot_fail(left, right):
-        values, divisor = _values_of(left), right.as_py()
-        return _with_nulls_of(left, values - values // divisor * divisor)  # a third of the time of numpy's own %
+        values, divisor = _values_of(left), _constant_of(right)
+        floored = values // divisor  # numpy divides by a constant far faster than % does
+        floored *= divisor
+        return _with_nulls_of(left, np.subtract(values, floored, out=floored))
     return pc.subtract(left, pc.multiply(_floor_divide_integers(left, right), right))
 
 
@@ -161,6 +164,11 @@ def _values_of(array: Any) -> Any:
     if not array.null_count:
         return array.to_numpy()
     return pa.Array.from_buffers(array.type, len(array), [None, array.buffers()[1]], offset=array.offset).to_numpy()
+
+
+def _constant_of(scalar: Any) -> Any:
+    """With the type of its column, so that numpy keeps it."""
+    return np.dtype(scalar.type.to_pandas_dtype()).type(scalar.as_py())
 
 
 def _with_nulls_of(array: Any, values: Any) -> Any:

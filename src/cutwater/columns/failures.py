@@ -6,6 +6,7 @@ runtime; the first offending row is then searched for by halving the batch, so t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -16,6 +17,7 @@ from cutwater.errors import UserError, UserFunctionError
 
 _NEXT_LINE = "\n          "  # under the first word behind "  detail: "
 _ROW_CHARACTERS_MAX = 200
+_NO_KERNEL = re.compile(r"no kernel matching input types \((.*)\)")
 
 
 class TypesDoNotFit(TypeError):
@@ -45,26 +47,29 @@ class EvaluationFailed(Exception):
 def missing_column(name: str, present: Sequence[str], *, where: str) -> UserError:
     """Names the columns there are, and the one that was perhaps meant."""
     shown = [other for other in present if not other.startswith("__")]
+    fact = f'{where} reads column "{name}", which' if where else f'column "{name}"'
     if name in present:
-        fact = f'column "{name}" is there more than once{_in(where)}'
-        return UserError(fact, detail=f"columns: {', '.join(shown)}", hint="give each column a name of its own")
+        detail = f"columns: {', '.join(shown)}"
+        return UserError(f"{fact} exists more than once", detail=detail, hint="give each column a name of its own")
     near = get_close_matches(name, shown, n=1) or [other for other in shown if other.lower() == name.lower()]
     return UserError(
-        f'column "{name}" does not exist{_in(where)}',
+        f"{fact} does not exist",
         detail=f"columns: {', '.join(shown) or 'none'}",
         hint=f'did you mean "{near[0]}"?' if near else "",
     )
 
 
-def type_error(failure: EvaluationFailed, *, expression: str, schema: pa.Schema, columns: frozenset[str], where: str) -> UserError:
+def type_error(
+    failure: EvaluationFailed, *, expression: str, schema: pa.Schema, columns: frozenset[str], where: str
+) -> UserError:
     """The expression can't be computed on columns of these types."""
     used = ", ".join(f"{name} is {schema.field(name).type}" for name in schema.names if name in columns)
     message = _message_of(failure, expression)
-    hint = getattr(failure.cause, "hint", "") or "cast one side, as in .cast(\"float64\")"
+    hint = getattr(failure.cause, "hint", "") or 'cast one side, as in .cast("float64")'
     if failure.function is not None:
         hint = "the function is called with an array without values to learn its type; or say it: .apply(f, returns=…)"
     return UserError(
-        f'expression "{expression}"{_in(where)} does not fit its columns',
+        f'expression "{expression}"{_of(where)} does not fit its columns',
         detail=_NEXT_LINE.join([message, used] if used else [message]),
         hint=hint,
     )
@@ -78,7 +83,7 @@ def value_error(
     if row is not None:
         lines.append(shown_row(row))
     return UserFunctionError(
-        f'expression "{expression}"{_in(where)} failed on a {"row" if row is not None else "batch"}',
+        f'expression "{expression}"{_of(where)} failed on a {"row" if row is not None else "batch"}',
         detail=_NEXT_LINE.join(lines),
         hint=_hint_for(failure),
     )
@@ -96,10 +101,10 @@ def shown_row(row: tuple[int, dict[str, Any]]) -> str:
 def first_offending_row(
     compute: Callable[[pa.RecordBatch], Any], batch: pa.RecordBatch, columns: frozenset[str]
 ) -> tuple[int, dict[str, Any]] | None:
-    """Its position and what it holds in these columns; None: no row fails alone."""
-    batch = batch.select([name for name in batch.schema.names if name in columns])
-    if not columns:
+    """Its position and what it holds in these columns; None: no row is to blame."""
+    if not columns or not batch.num_rows or _fails(compute, batch.slice(0, 0)):
         return None
+    batch = batch.select([name for name in batch.schema.names if name in columns])
     start, end = 0, batch.num_rows
     while end - start > 1:
         middle = (start + end) // 2
@@ -122,6 +127,9 @@ def _fails(compute: Callable[[pa.RecordBatch], Any], batch: pa.RecordBatch) -> b
 def _message_of(failure: EvaluationFailed, expression: str) -> str:
     cause = failure.cause
     text = str(cause) if isinstance(cause, pa.ArrowException | TypesDoNotFit) else f"{type(cause).__name__}: {cause}"
+    unknown = _NO_KERNEL.search(text)
+    if unknown is not None:
+        return f"{failure.part} is not defined for {unknown[1]}"
     text = text.replace("\n", _NEXT_LINE)
     return text if failure.part == expression else f"{failure.part}: {text}"
 
@@ -130,11 +138,11 @@ def _hint_for(failure: EvaluationFailed) -> str:
     message = str(failure.cause)
     guard = "guard it by when(…).then(…).otherwise(…), or filter such rows out in a step before"
     if "overflow" in message:
-        return f'compute with more room: .cast("int64") or .cast("float64") before; or {guard}'
+        return f'compute in a wider type, as in .cast("int64") or .cast("float64"); or {guard}'
     if "divide by zero" in message:
         return f"{guard}; / divides as floats do, without an error"
     return guard
 
 
-def _in(where: str) -> str:
+def _of(where: str) -> str:
     return f" of {where}" if where else ""

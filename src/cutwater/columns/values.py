@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from cutwater.columns.alignment import as_type_of, for_arithmetic
+from cutwater.columns.alignment import as_type_of, for_arithmetic, for_comparison
 from cutwater.columns.encoded import each_value_once, plain
 from cutwater.columns.failures import TypesDoNotFit
 
@@ -50,7 +50,8 @@ def is_in(value: Any, candidates: Any) -> Any:
     """Null for null, as `==` gives it."""
 
     def found(values: Any) -> Any:
-        result = pc.is_in(values, value_set=as_type_of(candidates, values.type))
+        sought = as_type_of(candidates, values.type) if len(candidates) else pa.array([], values.type)
+        result = pc.is_in(*for_comparison(values, sought))
         if isinstance(values, pa.Scalar):
             return result if values.is_valid else pa.scalar(None, _BOOL)
         return pc.if_else(values.is_valid(), result, pa.scalar(None, _BOOL)) if values.null_count else result

@@ -65,6 +65,13 @@ class Source(ABC):
         """The Arrow schema of every batch; None: a stream of Python values."""
         return None
 
+    def narrowed(self, columns: frozenset[str], as_keys: frozenset[str]) -> Source:
+        """A source of the same records with these columns only, if that is cheaper; positions mean the same.
+
+        `as_keys` are columns that are grouped by: strings may come dictionary-encoded.
+        """
+        return self
+
     @abstractmethod
     def discover(self, parallelism: int) -> Discovery:
         """Lists the splits there are now. In the driver, off the coordinator's thread: may block.

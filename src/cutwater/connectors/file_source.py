@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import glob
 import os
 from collections.abc import Iterator, Sequence
@@ -91,6 +92,15 @@ class FileSource(Source):
     @property
     def schema(self) -> pa.Schema | None:
         return self._schema
+
+    def narrowed(self, columns: frozenset[str], as_keys: frozenset[str]) -> Source:
+        if self._schema is None:
+            return self
+        narrow = copy.copy(self)
+        encoded = as_keys if self._format == "parquet" else frozenset[str]()
+        narrow._schema = narrowed_parquet_schema(self._schema, columns, encoded)
+        narrow._include_path = self._include_path and PATH_COLUMN in columns
+        return narrow
 
     def discover(self, parallelism: int) -> Discovery:
         for path in self._paths():
@@ -195,6 +205,20 @@ def cut_parquet(path: str, split_bytes: int) -> list[FilePart]:
             parts.append(FilePart(path, size_bytes, start, group + 1))
             start, bytes_so_far = group + 1, 0
     return parts
+
+
+def narrowed_parquet_schema(schema: pa.Schema, columns: frozenset[str], encoded: frozenset[str]) -> pa.Schema:
+    """These columns only; of these strings, the codes and dictionaries that the file has."""
+    fields = [field for field in schema if field.name in columns]
+    return pa.schema(
+        [_encoded(field) if field.name in encoded else field for field in fields], metadata=schema.metadata
+    )
+
+
+def _encoded(field: pa.Field) -> pa.Field:
+    if not pa.types.is_string(field.type) or field.name == PATH_COLUMN:
+        return field
+    return field.with_type(pa.dictionary(pa.int32(), pa.string()))
 
 
 def with_path_column(schema: pa.Schema) -> pa.Schema:

@@ -13,6 +13,7 @@ Replayable as long as the folder is kept: the rows are read from the files, neve
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import uuid
@@ -27,7 +28,7 @@ import pyarrow.parquet as pq
 from cutwater.batches import Batch
 from cutwater.connectors.contract import Discovery, Source, SplitReader
 from cutwater.connectors.file_parts import FilePart, as_split, part_of
-from cutwater.connectors.file_source import cut_parquet
+from cutwater.connectors.file_source import cut_parquet, narrowed_parquet_schema
 from cutwater.connectors.settings import absolute_path
 from cutwater.connectors.table_reader import ParquetReader
 from cutwater.errors import OperationsError, StorageError
@@ -80,6 +81,11 @@ class StagedFiles(Source):
     @property
     def schema(self) -> pa.Schema:
         return self._schema
+
+    def narrowed(self, columns: frozenset[str], as_keys: frozenset[str]) -> Source:
+        narrow = copy.copy(self)
+        narrow._schema = narrowed_parquet_schema(self._schema, columns, as_keys)
+        return narrow
 
     def discover(self, parallelism: int) -> Discovery:
         self._raise_if_failed()

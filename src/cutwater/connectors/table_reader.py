@@ -16,7 +16,7 @@ from cutwater.connectors.file_parts import FilePart, check_size
 from cutwater.errors import StorageError, UserError
 
 PATH_COLUMN = "path"
-_ROWS_MAX = 65_536
+_ROWS_MAX = 131_072
 
 
 class TableReader(SplitReader):
@@ -69,7 +69,7 @@ class ParquetReader(TableReader):
         self, part: FilePart, schema: pa.Schema, position: tuple[int, int] | None, *, include_path: bool
     ) -> None:
         super().__init__(part, schema, include_path=include_path)
-        self._file = open_parquet(part.path)
+        self._file = open_parquet(part.path, encoded=_encoded_columns(self._columns))
         self._group, self._row_in_group = (part.start, 0) if position is None else position
         missing = set(self._columns.names) - set(self._file.schema_arrow.names)
         if missing:
@@ -81,7 +81,8 @@ class ParquetReader(TableReader):
             return
         columns = None if self._columns.equals(self._file.schema_arrow) else self._columns.names
         skip = self._row_in_group
-        for batch in self._file.iter_batches(_ROWS_MAX, row_groups=[self._group], columns=columns):
+        # One thread: the slots share the cores, and each has its own file.
+        for batch in self._file.iter_batches(_ROWS_MAX, row_groups=[self._group], columns=columns, use_threads=False):
             yield batch.slice(min(skip, batch.num_rows))
             skip = max(0, skip - batch.num_rows)
 
@@ -157,16 +158,20 @@ class CsvReader(TableReader):
         self._file.close()
 
 
-def open_parquet(path: str) -> Any:
-    """A pyarrow ParquetFile, with its footer read."""
+def open_parquet(path: str, *, encoded: list[str] | None = None) -> Any:
+    """A pyarrow ParquetFile, with its footer read. `encoded` columns stay as the dictionaries that the file has."""
     try:
-        return pq.ParquetFile(path)
+        return pq.ParquetFile(path, read_dictionary=encoded)
     except (OSError, pa.ArrowException) as error:
         raise StorageError(
             f"file {path!r} can't be read as Parquet",
             detail=str(error),
             hint="files must appear complete: write elsewhere, or under a name that starts with '.', then rename",
         ) from error
+
+
+def _encoded_columns(schema: pa.Schema) -> list[str]:
+    return [field.name for field in schema if pa.types.is_dictionary(field.type)]
 
 
 def open_csv(path: str, schema: pa.Schema | None) -> tuple[BinaryIO, Any]:

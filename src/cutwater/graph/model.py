@@ -45,6 +45,17 @@ class LogicalEdge:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnUse:
+    """Which columns of a typed input an operator reads."""
+
+    needs: frozenset[str]
+    #: The columns of the input are also those of the output: what comes behind may need more.
+    hands_on: bool = False
+    #: Of those needed: the ones that are welcome dictionary-encoded.
+    as_keys: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class LogicalNode:
     """One operator. `build` makes its runtime operator: called once in every task that hosts it."""
 
@@ -61,6 +72,8 @@ class LogicalNode:
     uid_is_explicit: bool = False
     #: "wordcount.py:12", where the user wrote it.
     written_at: str = ""
+    #: None: all columns, or the input isn't typed.
+    reads: ColumnUse | None = None
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ seen in full by every task, which keeps what it learns from it in its own copy o
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -26,7 +26,10 @@ BROADCAST_STATE = "broadcast"
 
 
 class ConnectOperator(FunctionOperator):
-    """Calls `process1` or `process2` (record, context), or `map1` or `map2` (record), by the record's stream."""
+    """Calls `process1` or `process2` (record, context), or `map1` or `map2` (record), by the record's stream.
+
+    Timers of both streams' keys come to one `on_timer`.
+    """
 
     def __init__(self, function: Any, keys: tuple[KeySelector, KeySelector] | None = None) -> None:
         super().__init__(function)
@@ -90,11 +93,15 @@ class BroadcastConnectOperator(FunctionOperator):
         # Pickled here and now, since the function may change values in place behind the barrier. Every task has seen
         # the same records, so any copy would do on restore; all are stored, as none knows who will be there.
         item = msgspec.msgpack.encode((self.context.subtask, cloudpickle.dumps(self._state)))
-        keyed = super().freeze(checkpoint).keyed
-        return OperatorSnapshot(keyed=keyed, lists=(FrozenList(BROADCAST_STATE, (item,), "union"),))
+        frozen = super().freeze(checkpoint)
+        return OperatorSnapshot(frozen.keyed, (FrozenList(BROADCAST_STATE, (item,), "union"), *frozen.lists))
 
     def _is_keyed(self) -> bool:
         return self._key is not None
+
+    def _contexts(self) -> Iterator[FunctionContext]:
+        yield from super()._contexts()
+        yield self._broadcast_context
 
     def _make_function_context(self, backend: KeyedBackend | None) -> FunctionContext:
         made = BroadcastContext(self.context, backend)

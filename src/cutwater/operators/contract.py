@@ -146,6 +146,16 @@ class SourceOperator(Operator):
     def stopped(self) -> bool:
         """The end is not the end of the input: a later run may go on reading."""
 
+    @property
+    def alignment(self) -> tuple[str, int] | None:
+        """The group of sources that wait for each other, and how far this one may be ahead (ms). Also before `open`."""
+        return None
+
+    @property
+    def paused(self) -> bool:
+        """There are splits, and `limit_time` allows none of them to be read."""
+        return False
+
     @abstractmethod
     def limit_time(self, timestamp_ms: int | None) -> None:
         """Read no split whose watermark is beyond this, so that slower sources can catch up; None: read all."""

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, NoReturn
 
+import numpy as np
+
 from cutwater.batches import Batch, ObjectBatch, rows_of, times_of
 from cutwater.graph.keys import KeySelector
 from cutwater.operators.aggregations import ValueSelector
@@ -26,8 +28,9 @@ class RunningOperator(Operator):
 
     state_name: ClassVar[str]
 
-    def __init__(self, key: KeySelector) -> None:
+    def __init__(self, key: KeySelector, update: str = "record") -> None:
         self._key = key
+        self._per_batch = update == "batch"
         self._backend: KeyedBackend | None = None
 
     def open(self, context: OperatorContext) -> None:
@@ -43,7 +46,13 @@ class RunningOperator(Operator):
             results = self._update(keys, remaining)
         except Exception as error:
             self._fail(error, keys=keys, inputs=inputs, remaining=remaining, batch=batch)
-        self.context.emit(ObjectBatch(results, times_of(batch)))
+        times = times_of(batch)
+        if self._per_batch:
+            # The last result of each key; a dict keeps the place of the first.
+            last = {key: row for row, key in enumerate(keys)}
+            results = [results[row] for row in last.values()]
+            times = None if times is None else np.full(len(results), times.max(), dtype=np.int64)
+        self.context.emit(ObjectBatch(results, times))
 
     def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
         assert self._backend is not None, "not open"
@@ -95,8 +104,8 @@ class RunningCount(RunningOperator):
 
 
 class _RunningOfValue(RunningOperator):
-    def __init__(self, key: KeySelector, value: ValueSelector = None) -> None:
-        super().__init__(key)
+    def __init__(self, key: KeySelector, value: ValueSelector = None, update: str = "record") -> None:
+        super().__init__(key, update)
         self._value = value
 
     def _inputs_of(self, batch: Batch, keys: list[Any]) -> list[Any]:

@@ -23,6 +23,10 @@ class TaskMetrics(msgspec.Struct, array_like=True):
     late_records: int = 0
     #: Records dropped because their timestamp was missing or absurd.
     bad_timestamps: int = 0
+    #: How far event time has come in the splits of a source that assigns timestamps, whatever follows it in its chain.
+    source_watermark_ms: int | None = None
+    #: Other sources should wait for this one if they are ahead: it has splits that are not silent.
+    source_may_lag: bool = True
 
 
 class SlotMetrics(msgspec.Struct, array_like=True):

@@ -1,21 +1,28 @@
 """How does a user's function with state and side outputs meet the stream?
 
-The function is an object with `process(record, context)` and, if it likes, `open(context)` and `close()`; or a plain
-function of record and context. What it yields, returns in a list, or emits through the context leaves as one batch
-per input batch.
+The function is an object with `process(record, context)` and, if it likes, `open(context)`, `on_timer(time_ms,
+context)` and `close()`; or a plain function of record and context. What it yields, returns in a list, or emits through
+the context leaves as one batch per input batch, at the event time of the record or timer it answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise, repeat
+from typing import Any, Literal, NoReturn
 
-from cutwater.batches import Batch, ObjectBatch, rows_of
+import numpy as np
+
+from cutwater.batches import Batch, ObjectBatch, Times, rows_of, times_of
 from cutwater.errors import UserError
 from cutwater.graph.keys import KeySelector
 from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot
-from cutwater.operators.user_code import keys_of, map_rows, name_of, raise_user_error
+from cutwater.operators.event_time import frozen_watermark, restored_watermark
+from cutwater.operators.timers import EVENT_TIMERS, PROCESSING_TIMERS, take_due, time_ms_of
+from cutwater.operators.user_code import keys_of, map_rows, name_of, raise_user_error, shown
 from cutwater.protocol.ids import CheckpointId
+from cutwater.protocol.timers import Timer
+from cutwater.protocol.watermarks import MAX_TIMESTAMP_MS
 from cutwater.state.contract import (
     Aggregate,
     AggregatingState,
@@ -23,29 +30,79 @@ from cutwater.state.contract import (
     ListState,
     MapState,
     ReducingState,
+    TimerState,
     ValueState,
 )
 
 ProcessFunction = Callable[[Any, Any], Iterable[Any] | None]
+TimerKind = Literal["event", "processing"]
+
+#: What timers put out leaves in batches of about this many records.
+_TIMED_OUTPUTS_MAX = 4096
 
 
 class FunctionContext:
-    """What a user's function may use. Valid in `open` and `process`; state handles speak of the current key."""
+    """What a user's function may use. Valid in `open`, `process` and `on_timer`; state handles and timers speak of the
+    current key."""
 
-    __slots__ = ("_backend", "_no_state_hint", "_operator", "_outputs", "_side_outputs", "parallelism", "subtask")
+    __slots__ = (
+        "_backend",
+        "_no_state_hint",
+        "_no_timer_hint",
+        "_operator",
+        "_outputs",
+        "_side_outputs",
+        "_timers",
+        "_wall_ms",
+        "parallelism",
+        "subtask",
+        "timer_kind",
+        "timestamp_ms",
+        "watermark_ms",
+    )
 
     def __init__(self, context: OperatorContext, backend: KeyedBackend | None, *, no_state_hint: str = "") -> None:
         self.subtask = context.subtask
         self.parallelism = context.parallelism
+        #: The event time of the current record, or that of the timer in `on_timer`; None: it has none.
+        self.timestamp_ms: int | None = None
+        #: How far event time has come; None: nobody knows yet.
+        self.watermark_ms: int | None = None
+        #: In `on_timer`: which kind of timer it is.
+        self.timer_kind: TimerKind | None = None
         self._operator = context.name
         self._backend = backend
         self._no_state_hint = no_state_hint or "key_by first: keyed state belongs to a key"
+        self._no_timer_hint = no_state_hint or "key_by first: a timer belongs to a key"
+        self._timers: dict[TimerKind, TimerState] | None = None
+        self._wall_ms = context.wall_ms
         self._outputs: list[Any] = []
-        self._side_outputs: dict[str, list[Any]] = {}
+        self._side_outputs: dict[str, tuple[list[Any], list[int]]] = {}
 
     @property
     def current_key(self) -> Any:
         return self._keyed("the current key").current_key
+
+    @property
+    def processing_time_ms(self) -> int:
+        """The wall clock, in milliseconds since the epoch."""
+        return self._wall_ms()
+
+    def register_event_timer(self, time: Any) -> None:
+        """Calls `on_timer` for the current key when the watermark has come to this time: milliseconds since the epoch,
+        or an aware datetime. If it is there already: behind the current batch. Registered twice, it is called once."""
+        self._timers_of("event").register(time_ms_of(time))
+
+    def register_processing_timer(self, time: Any) -> None:
+        """The same by the wall clock. Timers that are still open when the input ends are never called."""
+        self._timers_of("processing").register(time_ms_of(time))
+
+    def delete_event_timer(self, time: Any) -> None:
+        """A timer that isn't there is no error."""
+        self._timers_of("event").delete(time_ms_of(time))
+
+    def delete_processing_timer(self, time: Any) -> None:
+        self._timers_of("processing").delete(time_ms_of(time))
 
     def value_state(self, name: str, default: Any = None) -> ValueState:
         return self._keyed(f'state "{name}"').value_state(name, default)
@@ -68,10 +125,12 @@ class FunctionContext:
 
     def side_output(self, tag: str, value: Any) -> None:
         """Sends a value down the side output of this tag."""
-        values = self._side_outputs.get(tag)
-        if values is None:
-            values = self._side_outputs[tag] = []
-        values.append(value)
+        sent = self._side_outputs.get(tag)
+        if sent is None:
+            sent = self._side_outputs[tag] = ([], [])
+        sent[0].append(value)
+        if self.timestamp_ms is not None:
+            sent[1].append(self.timestamp_ms)
 
     def _keyed(self, wanted: str) -> KeyedBackend:
         if self._backend is None:
@@ -80,7 +139,12 @@ class FunctionContext:
             )
         return self._backend
 
-    def _take_outputs(self) -> tuple[list[Any], dict[str, list[Any]]]:
+    def _timers_of(self, kind: TimerKind) -> TimerState:
+        if self._timers is None:
+            raise UserError(f'operator "{self._operator}" sets a timer it can\'t have here', hint=self._no_timer_hint)
+        return self._timers[kind]
+
+    def _take_outputs(self) -> tuple[list[Any], dict[str, tuple[list[Any], list[int]]]]:
         taken = self._outputs, self._side_outputs
         self._outputs, self._side_outputs = [], {}
         return taken
@@ -95,7 +159,11 @@ class FunctionOperator(Operator):
                 f'"{function.__name__}" is a class, not a function', hint=f"pass an object: {function.__name__}()"
             )
         self._function = function
+        self._on_timer: ProcessFunction | None = getattr(function, "on_timer", None)
         self._backend: KeyedBackend | None = None
+        self._event_timers: TimerState | None = None
+        self._processing_timers: TimerState | None = None
+        self._watermark_ms: int | None = None
         self._opened = False
 
     def open(self, context: OperatorContext) -> None:
@@ -103,6 +171,8 @@ class FunctionOperator(Operator):
         if self._is_keyed():
             self._backend = context.keyed_backend()
         self._function_context = self._make_function_context(self._backend)
+        self._tell_watermark(restored_watermark(context))
+        self._function_context._no_timer_hint = "set timers in process: there is no key in open"
         self._opened = True  # before it is: a failure half-way must still be closed
         if hasattr(self._function, "open"):
             try:
@@ -114,9 +184,23 @@ class FunctionOperator(Operator):
                 f'function "{name_of(self._function)}" of operator "{context.name}" emitted a value in open',
                 hint="emit in process: after a failure open runs again, and its output would come twice",
             )
+        self._open_timers()
+
+    def on_watermark(self, timestamp_ms: int) -> None:
+        self._tell_watermark(timestamp_ms)
+        if self._event_timers is not None:
+            self._fire("event", self._event_timers, timestamp_ms)
+
+    def next_wall_ms(self) -> int | None:
+        return None if self._processing_timers is None else self._processing_timers.next_time()
+
+    def on_wall_time(self, now_ms: int) -> None:
+        if self._processing_timers is not None:
+            self._fire("processing", self._processing_timers, now_ms)
 
     def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
-        return OperatorSnapshot(keyed=None if self._backend is None else self._backend.freeze())
+        keyed = None if self._backend is None else self._backend.freeze()
+        return OperatorSnapshot(keyed, frozen_watermark(self.context, self._watermark_ms))
 
     def close(self) -> None:
         try:
@@ -135,19 +219,84 @@ class FunctionOperator(Operator):
     def _make_function_context(self, backend: KeyedBackend | None) -> FunctionContext:
         return FunctionContext(self.context, backend)
 
+    def _contexts(self) -> Iterator[FunctionContext]:
+        """All that must know the time."""
+        yield self._function_context
+
+    def _tell_watermark(self, timestamp_ms: int | None) -> None:
+        for context in self._contexts():
+            context.watermark_ms = timestamp_ms
+        if timestamp_ms != MAX_TIMESTAMP_MS:  # a later run may find more input: time goes on from what records said
+            self._watermark_ms = timestamp_ms
+
+    # Timers.
+
+    def _open_timers(self) -> None:
+        context = self._function_context
+        if self._backend is None:
+            context._no_timer_hint = "key_by first: a timer belongs to a key"
+        elif self._on_timer is None:
+            context._no_timer_hint = "give the function's object a method on_timer(self, time_ms, context)"
+        else:
+            self._event_timers = self._backend.timer_state(EVENT_TIMERS)
+            self._processing_timers = self._backend.timer_state(PROCESSING_TIMERS)
+            context._timers = {"event": self._event_timers, "processing": self._processing_timers}
+
+    def _fire(self, kind: TimerKind, timers: TimerState, upto_ms: int) -> None:
+        next_ms = timers.next_time()
+        if next_ms is None or next_ms > upto_ms:
+            return
+        context = self._function_context
+        context.timer_kind = kind
+        times: list[int] = []
+        for timer in take_due(timers, upto_ms, operator=self.context.name):
+            context.timestamp_ms = timer.time_ms if kind == "event" else None
+            self._call_on_timer(timer, context)
+            if kind == "event":
+                times += repeat(timer.time_ms, len(context._outputs) - len(times))
+            if len(context._outputs) >= _TIMED_OUTPUTS_MAX:
+                self._emit_outputs(context, np.array(times, np.int64) if kind == "event" else None)
+                times = []
+        context.timer_kind = None
+        self._emit_outputs(context, np.array(times, np.int64) if kind == "event" else None)
+
+    def _call_on_timer(self, timer: Timer, context: FunctionContext) -> None:
+        assert self._backend is not None, "timers without a key"
+        assert self._on_timer is not None, "timers that nobody can have set"
+        self._backend.set_current_key(timer.key)
+        try:
+            outputs = self._on_timer(timer.time_ms, context)
+            if outputs is not None:
+                for output in outputs:
+                    context._outputs.append(output)
+        except Exception as error:
+            self._fail(error, self._on_timer, f"on the timer of key {shown(timer.key)} at {timer.time_ms}")
+
+    # Records.
+
     def _run(
         self, process: ProcessFunction, batch: Batch, *, context: FunctionContext, key: KeySelector | None
     ) -> None:
-        if key is None:
-            self._run_rows(process, rows_of(batch), context)
+        times = times_of(batch)
+        keys = None if key is None else keys_of(key, batch, operator=self.context.name)
+        if times is not None:
+            times = np.repeat(times, self._run_timed_rows(process, rows_of(batch), keys, times, context))
         else:
-            keys = keys_of(key, batch, operator=self.context.name)
-            self._run_keyed_rows(process, rows_of(batch), keys, context)
+            context.timestamp_ms = None
+            if keys is None:
+                self._run_rows(process, rows_of(batch), context)
+            else:
+                self._run_keyed_rows(process, rows_of(batch), keys, context)
+        self._emit_outputs(context, times)
+        if self._event_timers is not None and context.watermark_ms is not None:
+            self._fire("event", self._event_timers, context.watermark_ms)
+
+    def _emit_outputs(self, context: FunctionContext, times: Times | None) -> None:
         outputs, side_outputs = context._take_outputs()
         if outputs:
-            self.context.emit(ObjectBatch(outputs))
-        for tag, values in side_outputs.items():
-            self.context.emit_side(tag, ObjectBatch(values))
+            self.context.emit(ObjectBatch(outputs, times))
+        for tag, (values, side_times) in side_outputs.items():
+            self.context.emit_side(tag, ObjectBatch(values, np.array(side_times, np.int64) if side_times else None))
 
     def _run_rows(self, process: ProcessFunction, rows: list[Any], context: FunctionContext) -> None:
         append = context._outputs.append
@@ -179,13 +328,34 @@ class FunctionOperator(Operator):
         except Exception as error:
             raise_user_error(error, function=process, operator=self.context.name, record=record)
 
+    def _run_timed_rows(
+        self, process: ProcessFunction, rows: list[Any], keys: list[Any] | None, times: Times, context: FunctionContext
+    ) -> list[int]:
+        """How many outputs each record has."""
+        set_current_key = None if keys is None or self._backend is None else self._backend.set_current_key
+        outputs_so_far = context._outputs
+        ends = [0]
+        record = None
+        try:
+            for record, key, context.timestamp_ms in zip(rows, keys or repeat(None), times.tolist(), strict=False):
+                if set_current_key is not None:
+                    set_current_key(key)
+                outputs = process(record, context)
+                if outputs is not None:
+                    for output in outputs:
+                        outputs_so_far.append(output)
+                ends.append(len(outputs_so_far))
+        except Exception as error:
+            raise_user_error(error, function=process, operator=self.context.name, record=record)
+        return [end - start for start, end in pairwise(ends)]
+
     def _map(self, function: Callable[[Any], Any], batch: Batch, *, key: KeySelector | None) -> None:
         rows = rows_of(batch)
         if key is None:
             outputs = map_rows(function, rows, operator=self.context.name)
         else:
             outputs = self._map_keyed_rows(function, rows, keys_of(key, batch, operator=self.context.name))
-        self.context.emit(ObjectBatch(outputs))
+        self.context.emit(ObjectBatch(outputs, times_of(batch)))
 
     def _map_keyed_rows(self, function: Callable[[Any], Any], rows: list[Any], keys: list[Any]) -> list[Any]:
         assert self._backend is not None, "a keyed function without a backend"

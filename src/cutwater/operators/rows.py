@@ -9,9 +9,10 @@ from typing import Any, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from cutwater.batches import Batch, ObjectBatch, rows_of, take_rows, times_of
+from cutwater.batches import Batch, ObjectBatch, rows_of, take_rows, times_of, with_times, without_time_column
 from cutwater.errors import UserFunctionError
 from cutwater.operators.contract import Operator
+from cutwater.operators.schemas import conforming
 from cutwater.operators.user_code import last_taken, map_rows, name_of, raise_user_error, shown
 
 
@@ -102,8 +103,9 @@ class MapBatchesOperator(Operator):
     the batch keeps the records' event times; an Arrow batch has them in its time column, if it kept that.
     """
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
+    def __init__(self, function: Callable[[Any], Any], schema: pa.Schema | None = None) -> None:
         self._function = function
+        self._schema = schema
 
     def process(self, batch: Batch, port: int) -> None:
         # A copy of the list: other receivers of the batch share it, and the function may sort in place.
@@ -136,18 +138,25 @@ class MapBatchesOperator(Operator):
 
     def _batches_of(self, result: Any) -> list[Batch]:
         if isinstance(result, pa.RecordBatch):
-            return [result]
-        if isinstance(result, list):
-            return [ObjectBatch(result)]
+            return [self._promised(result)]
         if isinstance(result, pa.Table):
-            return list(result.to_batches())
+            return [self._promised(batch) for batch in result.to_batches()]
+        if isinstance(result, list) and self._schema is None:
+            return [ObjectBatch(result)]
         if result is None:
             return []
         raise UserFunctionError(
             f'function "{name_of(self._function)}" of operator "{self.context.name}" returned what is not a batch',
             detail=f"{type(result).__name__}: {shown(result)}",
-            hint="return a pyarrow RecordBatch, a list of values, or an iterable of these",
+            hint="return a pyarrow RecordBatch, a list of values, or an iterable of these; with schema=… no lists",
         )
+
+    def _promised(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """With a schema, exactly that; the time column may come with it."""
+        if self._schema is None:
+            return batch
+        timed = times_of(batch)
+        return with_times(conforming(without_time_column(batch), self._schema, operator=self.context.name), timed)
 
     def _fail(self, error: Exception, argument: Any) -> NoReturn:
         raise_user_error(

@@ -3,7 +3,8 @@
 Splits of an eager source are all open and polled in turn; those of a lazy one are read one after the other, and the
 task asks for the next. A snapshot holds every split that isn't finished, with its position.
 
-With event time, every split has a clock of its own, and a snapshot knows how far it had come.
+With event time, every split has a clock of its own, and a snapshot knows how far it had come. A clock moves on when
+the batch has left, not when it was read: a watermark never overtakes a record.
 
 At most once: a batch leaves only after the coordinator has confirmed the positions behind it, so that no restart can
 read it again.
@@ -21,7 +22,7 @@ import msgspec
 from cutwater.batches import Batch
 from cutwater.connectors.contract import Source, SplitReader
 from cutwater.operators.contract import FrozenList, OperatorContext, OperatorSnapshot, SourceOperator
-from cutwater.operators.event_time import EventTime, TimestampSelector
+from cutwater.operators.event_time import EventTime, TimedBatch, TimestampSelector, frozen_watermark
 from cutwater.operators.user_code import raise_connector_error
 from cutwater.protocol.event_time import WatermarkStrategy
 from cutwater.protocol.ids import CheckpointId
@@ -29,7 +30,7 @@ from cutwater.protocol.splits import Split
 
 READERS_STATE = "readers"
 OBJECTS_PER_BATCH = 1024
-ROWS_PER_BATCH = 65536
+ROWS_PER_BATCH = 131_072
 UNCONFIRMED_BATCHES_MAX = 4
 #: Between two polls of a reader that has nothing and can't say when it will.
 ASK_AGAIN_SECONDS = 0.005
@@ -56,14 +57,20 @@ class _OpenSplit:
     reader: SplitReader
 
 
-@dataclass(frozen=True, slots=True)
-class _HeldBatch:
-    """A batch that waits for its confirmation, and where its split stood before it."""
+@dataclass(slots=True)
+class _ReadBatch:
+    """A batch that has not left yet."""
 
-    sequence: int
     batch: Batch
     split_id: str
+    #: At most once: where its split stood before it.
     position_before: bytes
+    #: What its split promises behind it.
+    watermark_ms: int | None = None
+    #: Nothing of its split follows.
+    ends_split: bool = False
+    #: At most once: it waits until this is confirmed.
+    sequence: int = 0
 
 
 class ReaderOperator(SourceOperator):
@@ -85,9 +92,10 @@ class ReaderOperator(SourceOperator):
         self._waiting: deque[SplitPosition] = deque()
         self._open: deque[_OpenSplit] = deque()
         self._asked = False
+        self._heard = False
         self._no_more = False
         self._stopped = False
-        self._held: deque[_HeldBatch] = deque()
+        self._held: deque[_ReadBatch] = deque()
         self._sequence = 0
         self._confirmed = 0
         self._finished: list[str] = []
@@ -97,18 +105,24 @@ class ReaderOperator(SourceOperator):
         super().open(context)
         if self._timestamps is not None:
             self._event_time = EventTime(*self._timestamps, context)
-        self._waiting.extend(map(decode_position, context.restored_lists.get(READERS_STATE, [])))
+        for restored in map(decode_position, context.restored_lists.get(READERS_STATE, [])):
+            self._waiting.append(restored)
+            # A split that had begun counts before its turn comes: time must not pass what is left of it.
+            if self._event_time is not None and restored.position is not None:
+                self._event_time.opened(restored.id, restored.watermark_ms)
 
     def poll(self) -> bool:
         """Also at most once: True when a batch was read or emitted; a confirmation makes the next call worthwhile."""
         if self._at_most_once:
-            return self._poll_held()
-        found = self._read()
-        if found is not None:
-            self.context.emit(found[0])
+            worked = self._poll_held()
+        else:
+            found, worked = self._read()
+            if found is not None:
+                self._leave(found)
         if self._event_time is not None:
-            self._event_time.tell(now=found is None)
-        return found is not None
+            self._event_time.tell(now=not worked)
+            self._count_time(self._event_time)
+        return worked
 
     @property
     def finished(self) -> bool:
@@ -119,6 +133,15 @@ class ReaderOperator(SourceOperator):
     @property
     def stopped(self) -> bool:
         return self._stopped
+
+    @property
+    def alignment(self) -> tuple[str, int] | None:
+        strategy = None if self._timestamps is None else self._timestamps[1]
+        return None if strategy is None or strategy.max_drift_ms is None else (strategy.group, strategy.max_drift_ms)
+
+    @property
+    def paused(self) -> bool:
+        return bool(self._open) and not any(map(self._may_read, self._open))
 
     def limit_time(self, timestamp_ms: int | None) -> None:
         self._limit_ms = timestamp_ms
@@ -134,8 +157,10 @@ class ReaderOperator(SourceOperator):
         return wanted
 
     def add_splits(self, splits: Sequence[Split]) -> None:
+        """Also with none: then there is none for this task just now."""
         self._waiting.extend(SplitPosition(split.id, split.payload) for split in splits)
-        self._asked = False
+        self._asked = self._asked and not splits
+        self._heard = True
 
     def no_more_splits(self) -> None:
         self._no_more = True
@@ -149,11 +174,15 @@ class ReaderOperator(SourceOperator):
             return None
         if self._waiting and (self._source.eager or not self._open):
             return now_seconds
-        times = (opened.reader.wake_at() for opened in self._open)
+        # A split that waits for slower sources isn't asked, so nothing that it has wakes the task: a new limit does.
+        readable = [opened for opened in self._open if self._may_read(opened)]
+        wakes = [opened.reader.wake_at() for opened in readable]
         # A reader without a time doesn't know; it is asked again soon.
-        polled = min((now_seconds + ASK_AGAIN_SECONDS if time is None else time for time in times), default=None)
-        silent = None if self._event_time is None else self._event_time.clocks.next_look_seconds()
-        return polled if silent is None else silent if polled is None else min(polled, silent)
+        times = [now_seconds + ASK_AGAIN_SECONDS if time is None else time for time in wakes]
+        if self._event_time is not None and (readable or not self._open):
+            look = self._event_time.next_look_seconds()
+            times += [] if look is None else [max(look, now_seconds)]
+        return min(times, default=None)
 
     def take_progress(self) -> tuple[int, bytes] | None:
         """At most once: positions that the coordinator must confirm, oldest first, each returned once."""
@@ -168,7 +197,9 @@ class ReaderOperator(SourceOperator):
         # A held batch has not left: as far as the snapshot knows it was never read. Oldest last, so that it wins.
         for held in reversed(self._held):
             positions[held.split_id] = held.position_before
-        return OperatorSnapshot(lists=(FrozenList(READERS_STATE, tuple(positions.values())),))
+        readers = FrozenList(READERS_STATE, tuple(positions.values()))
+        told_ms = None if self._event_time is None else self._event_time.clocks.watermark_ms
+        return OperatorSnapshot(lists=(readers, *frozen_watermark(self.context, told_ms)))
 
     def close(self) -> None:
         while self._open:
@@ -177,60 +208,95 @@ class ReaderOperator(SourceOperator):
     def _poll_held(self) -> bool:
         emitted = bool(self._held) and self._held[0].sequence <= self._confirmed
         if emitted:
-            self.context.emit(self._held.popleft().batch)
-            if self._event_time is not None:
-                self._event_time.tell(now=not self._held)
+            self._leave(self._held.popleft())
         return self._hold_next() or emitted
 
     def _hold_next(self) -> bool:
         if len(self._held) == UNCONFIRMED_BATCHES_MAX:
             return False
-        found = self._read()
-        if found is None:
-            return False
-        batch, split_id, position_before = found
-        self._sequence += 1
-        self._held.append(_HeldBatch(self._sequence, batch, split_id, position_before))
-        self._progress.append((self._sequence, _encode((list(self._positions().values()), self._finished))))
-        self._finished.clear()
-        return True
+        found, worked = self._read()
+        if found is not None:
+            self._sequence += 1
+            found.sequence = self._sequence
+            self._held.append(found)
+            self._progress.append((self._sequence, _encode((list(self._positions().values()), self._finished))))
+            self._finished.clear()
+        return worked
 
-    def _read(self) -> tuple[Batch, str, bytes] | None:
-        """The next batch, its split, and (at most once) where the split stood before. Asks each reader once."""
+    def _leave(self, read: _ReadBatch) -> None:
+        self.context.emit(read.batch)
+        if self._event_time is not None:
+            self._event_time.passed(read.split_id, read.watermark_ms)
+            if read.ends_split:
+                self._event_time.finished(read.split_id)
+
+    def _read(self) -> tuple[_ReadBatch | None, bool]:
+        """The next batch, and whether anything was read at all: it may have been dropped. Asks each reader once."""
+        worked = False
         if self._stopped:
-            return None
+            return None, False
         now_seconds = self.context.now_seconds()
         self._open_waiting()
         unasked = len(self._open)
+        # Before the coordinator has said anything, no split yet doesn't mean that there is none.
+        if not unasked and self._event_time is not None and not self._held and self._heard:
+            self._event_time.clocks.without_splits(now_seconds, expects_one=not self._source.eager)
         while unasked:
             unasked -= 1
             current = self._open[0]
-            if self._event_time is not None and not self._event_time.may_read(current.split.id, self._limit_ms):
+            if not self._may_read(current):
                 self._open.rotate(-1)
                 continue
             before = self._position_of(current) if self._at_most_once else b""
             batch = self._read_from(current, now_seconds)
-            if current.reader.finished:
+            worked = worked or batch is not None
+            timed = None if batch is None else self._timed(current, batch)
+            ended = current.reader.finished
+            if ended:
                 self._open.popleft()
                 current.reader.close()
                 self._note_finished(current.split.id)
-                if self._event_time is not None:
-                    self._event_time.finished(current.split.id)
                 unasked += self._open_waiting()
             else:
                 self._open.rotate(-1)
-            if batch is not None and batch.num_rows:
-                return batch, current.split.id, before
-        return None
+            if timed is not None:
+                return _ReadBatch(timed.batch, current.split.id, before, timed.watermark_ms, ended), True
+            if self._event_time is not None:
+                self._had_nothing(self._event_time, current, ended=ended)
+        return None, worked
+
+    def _may_read(self, opened: _OpenSplit) -> bool:
+        return self._event_time is None or self._event_time.may_read(opened.split.id, self._limit_ms)
 
     def _read_from(self, opened: _OpenSplit, now_seconds: float) -> Batch | None:
+        """What the reader has now; None: nothing."""
         try:
             batch = opened.reader.read(self._limit, now_seconds)
         except Exception as error:
             raise_connector_error(error, f'source "{self._source.name}" can\'t read split "{opened.split.id}"')
-        if batch is None or not batch.num_rows or self._event_time is None:
-            return batch
+        return batch if batch is not None and batch.num_rows else None
+
+    def _timed(self, opened: _OpenSplit, batch: Batch) -> TimedBatch | None:
+        if self._event_time is None:
+            return TimedBatch(batch, None)
         return self._event_time.take(opened.split.id, batch, opened.reader.watermark_ms)
+
+    def _had_nothing(self, event_time: EventTime, asked: _OpenSplit, *, ended: bool) -> None:
+        split = asked.split.id
+        held = [read for read in self._held if read.split_id == split]
+        if not ended:
+            # What is held has been read, but not told: with it the split has something to say.
+            if not held:
+                event_time.silent(split, asked.reader.watermark_ms)
+        elif held:
+            held[-1].ends_split = True
+        else:
+            event_time.finished(split)
+
+    def _count_time(self, event_time: EventTime) -> None:
+        metrics = self.context.metrics
+        metrics.source_watermark_ms = event_time.clocks.watermark_ms
+        metrics.source_may_lag = event_time.clocks.may_lag and not self.finished
 
     def _open_waiting(self) -> int:
         """Opens what may be open: all of an eager source, one split of a lazy one. Returns how many it opened."""
@@ -243,7 +309,7 @@ class ReaderOperator(SourceOperator):
             except Exception as error:
                 raise_connector_error(error, f'source "{self._source.name}" can\'t open split "{split.id}"')
             self._open.append(_OpenSplit(split, reader))
-            if self._event_time is not None:
+            if self._event_time is not None:  # a restored one may be known there already
                 self._event_time.opened(split.id, waiting.watermark_ms)
             self._waiting.popleft()
             count += 1
@@ -256,10 +322,14 @@ class ReaderOperator(SourceOperator):
     def _positions(self) -> dict[str, bytes]:
         """By split, everything that isn't finished: the open ones first."""
         positions = {opened.split.id: self._position_of(opened) for opened in self._open}
-        positions.update((waiting.id, _encode(waiting)) for waiting in self._waiting)
+        positions.update((waiting.id, _encode(self._with_time(waiting))) for waiting in self._waiting)
         return positions
 
     def _position_of(self, opened: _OpenSplit) -> bytes:
         split = opened.split
-        watermark_ms = None if self._event_time is None else self._event_time.clocks.watermark_of(split.id)
-        return _encode(SplitPosition(split.id, split.payload, opened.reader.position, watermark_ms))
+        return _encode(self._with_time(SplitPosition(split.id, split.payload, opened.reader.position)))
+
+    def _with_time(self, position: SplitPosition) -> SplitPosition:
+        if self._event_time is None or position.position is None:
+            return position
+        return msgspec.structs.replace(position, watermark_ms=self._event_time.clocks.promised_of(position.id))

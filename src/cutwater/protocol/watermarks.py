@@ -12,11 +12,15 @@ from typing import assert_never
 
 MAX_TIMESTAMP_MS = 2**63 - 1
 """The end of event time: what the watermark is when every channel ended."""
+MIN_TIMESTAMP_MS = -(2**63)
+"""Before the beginning of event time: a watermark that promises nothing, and only says that its channel counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatermarkArrived:
-    """The channel promises that nothing at or below the timestamp follows; it is idle no longer."""
+    """The channel promises that nothing at or below the timestamp follows; it is idle no longer.
+
+    A channel that stirs again says so by a watermark that it had told before."""
 
     channel: int
     timestamp_ms: int
@@ -55,17 +59,27 @@ class BecomeIdle:
     """Forward that nothing holds event time back from here."""
 
 
+@dataclass(frozen=True, slots=True)
+class BecomeActive:
+    """Forward that event time waits for this task again, though it has not advanced.
+
+    A record alone would tell only the receiver that it goes to."""
+
+
 Event = WatermarkArrived | ChannelIdled | ChannelResumed | ChannelFinished
-Effect = AdvanceWatermark | BecomeIdle
+Effect = AdvanceWatermark | BecomeIdle | BecomeActive
 
 
 class WatermarkMerger:
     """One per task with inputs."""
 
-    def __init__(self, channels: Iterable[int]) -> None:
+    def __init__(self, channels: Iterable[int], restored_ms: int | None = None) -> None:
+        """`restored_ms`: where event time was in the snapshot that the task goes on from; it never goes back."""
         self._reached_ms: dict[int, int | None] = dict.fromkeys(channels)
         self._idle: set[int] = set()
-        self._merged_ms: int | None = None
+        #: The furthest that a channel told before it ended.
+        self._ended_ms: int | None = None
+        self._merged_ms = restored_ms
         self._all_idle = False
 
     @property
@@ -84,18 +98,26 @@ class WatermarkMerger:
             case WatermarkArrived(channel, timestamp_ms):
                 if channel not in self._reached_ms:
                     return []
+                if timestamp_ms == MAX_TIMESTAMP_MS:
+                    # Its end, which follows, says the same; alone it must not end time while others may come back.
+                    return self.handle(ChannelFinished(channel))
                 self._idle.discard(channel)
                 before = self._reached_ms[channel]
-                self._reached_ms[channel] = timestamp_ms if before is None else max(before, timestamp_ms)
+                if timestamp_ms > (MIN_TIMESTAMP_MS if before is None else before):
+                    self._reached_ms[channel] = timestamp_ms
             case ChannelIdled(channel):
                 if channel not in self._reached_ms:
                     return []
                 self._idle.add(channel)
             case ChannelResumed(channel):
+                if channel not in self._idle:
+                    return []
                 self._idle.discard(channel)
             case ChannelFinished(channel):
                 self._idle.discard(channel)
-                self._reached_ms.pop(channel, None)
+                reached = self._reached_ms.pop(channel, None)
+                if reached is not None and (self._ended_ms is None or reached > self._ended_ms):
+                    self._ended_ms = reached
             case _:
                 assert_never(event)
         return self._merge()
@@ -105,15 +127,17 @@ class WatermarkMerger:
             return self._advance_to(MAX_TIMESTAMP_MS)
         active = [reached for channel, reached in self._reached_ms.items() if channel not in self._idle]
         if active:
-            self._all_idle = False
+            resumed, self._all_idle = self._all_idle, False
             known = [reached for reached in active if reached is not None]
-            return self._advance_to(min(known)) if len(known) == len(active) else []
+            advance = self._advance_to(min(known)) if len(known) == len(active) else []
+            return advance or ([BecomeActive()] if resumed else [])
         if self._all_idle:
             return []
         self._all_idle = True
-        # The furthest, since the order in which channels fell idle must not matter: had the slow ones been first,
-        # the fastest would have brought the watermark there.
-        furthest = max((reached for reached in self._reached_ms.values() if reached is not None), default=None)
+        # The furthest, since the order in which channels fell idle or ended must not matter: had the slow ones been
+        # first, the fastest would have brought the watermark there.
+        told = (*self._reached_ms.values(), self._ended_ms)
+        furthest = max((reached for reached in told if reached is not None), default=None)
         return [*([] if furthest is None else self._advance_to(furthest)), BecomeIdle()]
 
     def _advance_to(self, timestamp_ms: int) -> list[Effect]:

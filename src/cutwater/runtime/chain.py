@@ -8,18 +8,23 @@ front of the watermark.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from cutwater.batches import Batch
 from cutwater.graph.model import ExecutionEdge, Vertex
 from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot, SourceOperator
+from cutwater.operators.event_time import frozen_watermark, restored_watermark
 from cutwater.operators.metrics import TaskMetrics
 from cutwater.operators.sink import WriterOperator
 from cutwater.protocol.elements import Idle, Watermark
 from cutwater.protocol.ids import CheckpointId
+from cutwater.protocol.watermarks import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from cutwater.runtime.routing import Router
 
 Target = Callable[[Batch], None]
+#: In the snapshot of a chain's first operator: how far event time had come at its input.
+INPUT_TIME_STATE = "input-time"
 
 
 class Chain:
@@ -31,8 +36,13 @@ class Chain:
         self.operators: list[Operator] = [node.build() for node in vertex.operators]
         self._outputs = outputs
         indices = range(len(self.operators))
+        #: By operator: the last watermark that left it.
+        self._reached_ms: list[int | None] = [None for _ in indices]
+        #: What came in last, but for the end of event time: a later run may have more input.
+        self._arrived_ms: int | None = None
         self._callees = [[call.receiver for call in vertex.calls if call.sender == index] for index in indices]
         self._routers = [[router for edge, router in outputs if edge.sender_operator == index] for index in indices]
+        self._ends = [index for index in indices if not self._callees[index]]
         self._timed: list[Operator] = [
             operator for operator in self.operators if type(operator).next_wall_ms is not Operator.next_wall_ms
         ]
@@ -51,6 +61,7 @@ class Chain:
 
     def open(self, contexts: Sequence[OperatorContext]) -> None:
         """Wires and opens the operators, last first, so that each may emit as soon as it is open."""
+        self._contexts = contexts
         for index, context in enumerate(contexts):
             context.emit = self._emitter(index, None)
             context.emit_side = self._side_emitter(index)
@@ -62,14 +73,26 @@ class Chain:
     def process(self, batch: Batch, port: int) -> None:
         self.operators[0].process(batch, port)
 
+    @property
+    def restored_ms(self) -> int | None:
+        """Where event time was at the chain's input in the snapshot that it goes on from. A source has its clocks."""
+        return None if self.source is not None else restored_watermark(self._contexts[0], INPUT_TIME_STATE)
+
     def on_watermark(self, timestamp_ms: int) -> None:
         """Event time has come this far at the chain's input."""
+        if timestamp_ms != MAX_TIMESTAMP_MS:
+            self._arrived_ms = timestamp_ms
         self._advance(0, timestamp_ms)
 
     def on_idle_time(self) -> None:
         """Nothing holds event time back at the chain's input."""
         if self.head.forwards_time:
             self._forward_idle(0)
+
+    def on_active_time(self) -> None:
+        """Event time at the chain's input waits for somebody again, where it is."""
+        if self.head.forwards_time:
+            self._forward_active(0)
 
     def next_wall_ms(self) -> int | None:
         """When the earliest processing-time timer is due."""
@@ -91,10 +114,15 @@ class Chain:
             operator.on_end()
 
     def freeze(self, checkpoint: CheckpointId) -> list[tuple[str, OperatorSnapshot]]:
-        return [
+        frozen = [
             (node.uid, operator.freeze(checkpoint))
             for node, operator in zip(self.vertex.operators, self.operators, strict=True)
         ]
+        if self.source is None and self._arrived_ms is not None:
+            uid, head = frozen[0]
+            time = frozen_watermark(self._contexts[0], self._arrived_ms, INPUT_TIME_STATE)
+            frozen[0] = uid, replace(head, lists=head.lists + time)
+        return frozen
 
     def on_checkpoint_completed(self, checkpoint: CheckpointId) -> None:
         for operator in self.operators:
@@ -121,18 +149,36 @@ class Chain:
             self._forward_watermark(index, timestamp_ms)
 
     def _forward_watermark(self, sender: int, timestamp_ms: int) -> None:
-        self._metrics.watermark_ms = timestamp_ms
+        self._reached_ms[sender] = timestamp_ms
         for receiver in self._callees[sender]:
             self._advance(receiver, timestamp_ms)
         for router in self._routers[sender]:
             router.send_control(Watermark(timestamp_ms))
+        if not self._callees[sender]:
+            self._metrics.watermark_ms = self._slowest_ms()
+
+    def _slowest_ms(self) -> int | None:
+        """How far event time has come at all ends of the chain."""
+        reached = [ms for index in self._ends if (ms := self._reached_ms[index]) is not None]
+        return min(reached) if len(reached) == len(self._ends) else None
 
     def _forward_idle(self, sender: int) -> None:
+        self._forward_control(sender, lambda index: Idle())
+
+    def _forward_active(self, sender: int) -> None:
+        def again(index: int) -> Watermark:
+            reached = self._reached_ms[index]
+            return Watermark(MIN_TIMESTAMP_MS if reached is None else reached)
+
+        self._forward_control(sender, again)
+
+    def _forward_control(self, sender: int, element_of: Callable[[int], Idle | Watermark]) -> None:
+        """Out of the chain, past operators that have nothing to do about it."""
         for receiver in self._callees[sender]:
             if self.operators[receiver].forwards_time:
-                self._forward_idle(receiver)
+                self._forward_control(receiver, element_of)
         for router in self._routers[sender]:
-            router.send_control(Idle())
+            router.send_control(element_of(sender))
 
     def _emitter(self, sender: int, tag: str | None) -> Target:
         targets = self._targets(sender, tag)

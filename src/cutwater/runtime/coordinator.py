@@ -21,11 +21,21 @@ from cutwater.errors import (
 )
 from cutwater.graph.model import LogicalNode, NodeKind
 from cutwater.graph.plan import JobPlan
+from cutwater.operators.contract import SourceOperator
+from cutwater.operators.metrics import SlotMetrics
 from cutwater.protocol.checkpoint_events import CheckpointKind
-from cutwater.protocol.ids import AttemptNumber, CheckpointId, SlotId
+from cutwater.protocol.ids import AttemptNumber, CheckpointId, SlotId, TaskId
 from cutwater.protocol.lifecycle import JobLifecycle, JobState
 from cutwater.protocol.modes import CheckpointMode
 from cutwater.protocol.restart import GiveUp, RestartAfter
+from cutwater.protocol.source_alignment import (
+    LimitSource,
+    Member,
+    SourceAdvanced,
+    SourceAlignment,
+    SourceFinished,
+    SourceIdled,
+)
 from cutwater.runtime import messages
 from cutwater.runtime.attempt import Attempt
 from cutwater.runtime.checkpointing import Checkpointing
@@ -83,6 +93,8 @@ class Coordinator:
         self._recovered: Recovered | None = None
         self._stopping = False
         self._sources: dict[str, SourceCoordination] = {}
+        self._alignment = SourceAlignment({})
+        self._aligned: dict[str, TaskId] = {}
         self._progress = ReadProgress()
         self._mode = plan.options.checkpoints.checkpoint_mode
         self._restart = plan.options.restart.start(services.random)
@@ -237,6 +249,9 @@ class Coordinator:
         self._start_sources(attempt, recovered)
 
     def _start_sources(self, attempt: Attempt, recovered: Recovered) -> None:
+        members = _aligned_tasks(self.plan)
+        self._alignment = SourceAlignment(members)
+        self._aligned = {str(task): task for task in members}
         states = assigner_states(recovered.restored) | self._progress.assigners
         for vertex in self.plan.graph.vertices:
             head = vertex.operators[0]
@@ -367,7 +382,7 @@ class Coordinator:
                 self._slots[slot] = _Slot(message.address, message.host, message.pid)
                 self._deploy_if_ready()
             case messages.MetricsReported():
-                self._board.metrics(slot, message.metrics)
+                self._align_sources(self._board.metrics(slot, message.metrics))
             case _:
                 attempt = self._attempt
                 if attempt is not None and message.attempt == attempt.number:
@@ -394,6 +409,7 @@ class Coordinator:
             case messages.SnapshotRefused():
                 self._checkpoints.refused(message)
             case messages.TaskFinished():
+                self._limit_sources(attempt, self._alignment.handle(SourceFinished(message.task)))
                 if attempt.finished(message.task):
                     self._all_tasks_finished()
             case messages.TaskCommitted():
@@ -406,6 +422,26 @@ class Coordinator:
                 self._connector(message.operator).receive(pickle.loads(message.value))
             case _:
                 assert_never(message)
+
+    def _align_sources(self, metrics: SlotMetrics) -> None:
+        attempt = self._attempt
+        if attempt is None or metrics.attempt != attempt.number:
+            return
+        for told in metrics.tasks:
+            task = self._aligned.get(told.task)
+            if task is None:
+                continue
+            event: SourceAdvanced | SourceIdled
+            event = SourceAdvanced(task, told.source_watermark_ms) if told.source_may_lag else SourceIdled(task)
+            self._limit_sources(attempt, self._alignment.handle(event))
+
+    def _limit_sources(self, attempt: Attempt, effects: list[LimitSource]) -> None:
+        for effect in effects:
+            task = effect.task
+            self._services.lines.send(
+                attempt.slot_of[task],
+                messages.TimeLimited(attempt.number, task.vertex, task.subtask, effect.limit_ms),
+            )
 
     def _nodes(self) -> Iterator[LogicalNode]:
         return (node for vertex in self.plan.graph.vertices for node in vertex.operators)
@@ -447,6 +483,17 @@ class Coordinator:
             waiting = self._services.provider.shortage()
         self._board.update(self._lifecycle.state, self._attempt, self._slots, waiting)
         self._services.listener(self._board.status)
+
+
+def _aligned_tasks(plan: JobPlan) -> dict[TaskId, Member]:
+    """The tasks of sources that wait for each other."""
+    members: dict[TaskId, Member] = {}
+    for vertex in plan.graph.vertices:
+        head = vertex.operators[0].build() if vertex.operators[0].kind is NodeKind.SOURCE else None
+        if isinstance(head, SourceOperator) and head.alignment is not None:
+            member = Member(*head.alignment)
+            members.update((TaskId(vertex.uid, subtask), member) for subtask in range(vertex.parallelism))
+    return members
 
 
 def _has_sink(vertex: Any) -> bool:

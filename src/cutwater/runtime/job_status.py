@@ -43,8 +43,9 @@ class StatusBoard:
         self._running_seconds = 0.0
         self.status = JobStatus(plan.job_id, plan.name, JobState.CREATED, attempt=0)
 
-    def metrics(self, slot: SlotId, encoded: bytes) -> None:
-        self._metrics[slot] = decode_metrics(encoded)
+    def metrics(self, slot: SlotId, encoded: bytes) -> SlotMetrics:
+        told = self._metrics[slot] = decode_metrics(encoded)
+        return told
 
     def checkpoint(self, status: CheckpointStatus) -> None:
         self._checkpoints.append(status)

@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from cutwater.batches import Batch, ObjectBatch, concatenate, take_rows
 from cutwater.graph.keys import KeySelector
 from cutwater.graph.model import ExecutionEdge, Partitioning
@@ -18,9 +20,13 @@ from cutwater.operators.user_code import keys_of
 from cutwater.protocol.elements import Control
 from cutwater.protocol.key_groups import KeyGroups, subtask_of
 from cutwater.runtime.seams import OutputChannel
+from cutwater.state.columnar.key_groups import RowRouting, refuse_null_keys
+from cutwater.state.columnar.key_index import can_be_indexed
 
 OBJECT_ROWS_MAX = 2048
 TYPED_ROWS_MAX = 65536
+#: A typed part of this size is sent by itself: to join it with others costs more than it saves.
+TYPED_ROWS_ALONE = 8192
 KNOWN_KEYS_MAX = 262_144
 
 
@@ -35,11 +41,16 @@ class BufferedChannel:
         self._rows = 0
 
     def add(self, part: Batch) -> None:
-        if self._parts and type(part) is not type(self._parts[0]):
+        is_typed = type(part) is not ObjectBatch
+        if self._parts and is_typed is (type(self._parts[0]) is ObjectBatch):
             self.flush()
+        if is_typed and part.num_rows >= TYPED_ROWS_ALONE:
+            self.flush()
+            self._channel.send(part)
+            return
         self._parts.append(part)
         self._rows += part.num_rows
-        if self._rows >= (OBJECT_ROWS_MAX if type(part) is ObjectBatch else TYPED_ROWS_MAX):
+        if self._rows >= (TYPED_ROWS_MAX if is_typed else OBJECT_ROWS_MAX):
             self.flush()
 
     def flush(self) -> None:
@@ -125,15 +136,22 @@ class HashRouter(Router):
         self._key = key
         self._operator = operator
         self._channel_of_key = _ChannelOfKey(max_parallelism, receivers)
+        self._rows = RowRouting(max_parallelism=max_parallelism, receivers=receivers)
 
     def route(self, batch: Batch) -> None:
         channels = self.channels
         if len(channels) == 1:
             channels[0].add(batch)
             return
+        columns = self._typed_keys(batch)
+        if columns is not None:
+            for channel, part in zip(channels, self._rows.parts(batch, columns), strict=True):
+                if part.num_rows:
+                    channel.add(part)
+            return
         keys = keys_of(self._key, batch, operator=self._operator)
         channel_of_key = self._channel_of_key
-        if isinstance(batch, ObjectBatch):
+        if isinstance(batch, ObjectBatch) and batch.times is None:
             buckets: list[list[Any]] = [[] for _ in channels]
             for key, value in zip(keys, batch.values, strict=True):
                 buckets[channel_of_key[key]].append(value)
@@ -147,6 +165,17 @@ class HashRouter(Router):
         for channel, rows in zip(channels, indices, strict=True):
             if rows:
                 channel.add(take_rows(batch, rows))
+
+    def _typed_keys(self, batch: Batch) -> list[pa.Array] | None:
+        """The key's columns, if all of them can be hashed without Python."""
+        names = self._key.columns
+        if not names or isinstance(batch, ObjectBatch) or not set(names) <= set(batch.schema.names):
+            return None
+        columns = [batch.column(name) for name in names]
+        if not all(can_be_indexed(column.type) for column in columns):
+            return None
+        refuse_null_keys(batch, names, operator=self._operator)
+        return columns
 
 
 def router_of(edge: ExecutionEdge, *, subtask: int, receivers: int, max_parallelism: int) -> Router:

@@ -61,6 +61,8 @@ class SourceCoordination:
         self._complete = state is not None and decode_assigner(state).complete
         #: Every split handed out in this attempt, in order.
         self.assigned: list[Split] = []
+        #: Tasks that were told nothing yet in this attempt.
+        self._unheard = set(range(parallelism))
         self._stopped = False
         self._look_at_seconds: float | None = None
 
@@ -102,11 +104,19 @@ class SourceCoordination:
             return
         self._complete = discovery.complete
         self._execute(self._assigner.handle(SplitsDiscovered(discovery.splits, discovery.complete)))
+        self._tell_the_rest()
         if not discovery.complete:
             self._look_at_seconds = self._clock.now_seconds() + self.source.discovery_interval_seconds
 
+    def _tell_the_rest(self) -> None:
+        """Who got nothing hears that, once: event time need not wait for it."""
+        for subtask in sorted(self._unheard):
+            self._send(subtask, SplitsAssigned(self._attempt, self.operator, subtask, ()))
+        self._unheard.clear()
+
     def _execute(self, effects: list[Effect]) -> None:
         for effect in effects:
+            self._unheard.discard(effect.subtask)
             match effect:
                 case AssignSplits(subtask, splits):
                     self.assigned.extend(splits)

@@ -12,7 +12,7 @@ from typing import assert_never
 
 import msgspec
 
-from cutwater.operators.contract import OperatorSnapshot
+from cutwater.operators.contract import OperatorSnapshot, SourceOperator
 from cutwater.operators.metrics import TaskMetrics
 from cutwater.protocol.aligner import (
     BarrierAligner,
@@ -33,6 +33,7 @@ from cutwater.protocol.splits import Split
 from cutwater.protocol.watermarks import (
     MAX_TIMESTAMP_MS,
     AdvanceWatermark,
+    BecomeActive,
     BecomeIdle,
     ChannelFinished,
     ChannelIdled,
@@ -98,9 +99,10 @@ class Task:
         self.backpressured = False
         self.metrics = metrics
         self._aligner = aligner
-        self._watermarks = WatermarkMerger(channels)
+        self._watermarks = WatermarkMerger(channels, chain.restored_ms)
         self._services = services
         self._source = chain.source
+        self._was_paused = False
         self._ended = False
         self._all_complete = True
         self._flushed_at_seconds = 0.0
@@ -158,10 +160,10 @@ class Task:
 
     def assign(self, splits: Sequence[Split], *, no_more: bool) -> None:
         assert self._source is not None
-        if splits:
-            self._source.add_splits(splits)
         if no_more:
             self._source.no_more_splits()
+        else:
+            self._source.add_splits(splits)
 
     def stop_reading(self) -> None:
         if self._source is not None:
@@ -175,6 +177,8 @@ class Task:
         """The outputs are connected: from now on `step` may be called."""
         self.outputs.connected()
         self.lifecycle.move(TaskState.RUNNING)
+        if self._watermarks.watermark_ms is not None:  # restored: what came too late before still does
+            self.chain.on_watermark(self._watermarks.watermark_ms)
 
     def close(self) -> None:
         if not self.lifecycle.terminal:
@@ -196,12 +200,20 @@ class Task:
             self._flush_if_old()
         else:
             self._rest()
+        self._tell_pause(source)
         if source.finished:
             if not source.stopped:
                 self.chain.on_watermark(MAX_TIMESTAMP_MS)
             self._end(complete=not source.stopped)
             return True
         return read
+
+    def _tell_pause(self, source: SourceOperator) -> None:
+        """Whoever waits for slower sources says at once how far it is: they may be waiting for it next."""
+        paused = source.paused
+        if paused and not self._was_paused:
+            self._services.report_metrics()
+        self._was_paused = paused
 
     def _step_inputs(self) -> bool:
         item = self.inputs.poll()
@@ -254,6 +266,8 @@ class Task:
                     self.chain.on_watermark(timestamp_ms)
                 case BecomeIdle():
                     self.chain.on_idle_time()
+                case BecomeActive():
+                    self.chain.on_active_time()
                 case _:
                     assert_never(effect)
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from cutwater.protocol.timers import Timer
+
 
 class FrozenKeyedState(Protocol):
     """Keyed state as it was at a barrier."""
@@ -64,6 +66,30 @@ class AggregatingState(Protocol):
     def clear(self) -> None: ...
 
 
+class TimerState(Protocol):
+    """Wake-up calls of one notion of time. A timer is its time, key and namespace: registered twice, it fires once.
+
+    Keyed state: what is registered is in the snapshots, and moves with its key group. To fire timers in order while
+    they may register others, take them time by time: `due(next_time())` until `next_time()` is beyond the clock.
+    """
+
+    def register(self, time_ms: int, namespace: Any = None) -> bool:
+        """For the current key; True if the timer is new. The namespace must be hashable, and be kept unchanged."""
+        ...
+
+    def delete(self, time_ms: int, namespace: Any = None) -> bool:
+        """Of the current key; True if the timer was there."""
+        ...
+
+    def due(self, upto_ms: int) -> list[Timer]:
+        """Takes out the timers of all keys at or before this time: by time, then in the order of registration."""
+        ...
+
+    def next_time(self) -> int | None:
+        """The time of the earliest timer of all keys. Quick."""
+        ...
+
+
 class Aggregate(Protocol):
     """How an aggregate grows: PyFlink's AggregateFunction."""
 
@@ -106,6 +132,10 @@ class KeyedBackend(ABC):
 
     @abstractmethod
     def aggregating_state(self, name: str, aggregate: Aggregate) -> AggregatingState: ...
+
+    @abstractmethod
+    def timer_state(self, name: str) -> TimerState:
+        """The timers of this name: the same object at every call, restored ones are in it."""
 
     @abstractmethod
     def keys(self, name: str) -> Iterator[Any]:

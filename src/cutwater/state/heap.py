@@ -18,6 +18,7 @@ from cutwater.state.contract import (
     ListState,
     MapState,
     ReducingState,
+    TimerState,
     ValueState,
 )
 from cutwater.state.handles import (
@@ -29,6 +30,7 @@ from cutwater.state.handles import (
     HeapValueState,
 )
 from cutwater.state.tables import FrozenTables, FrozenViews, KeyGroupTable
+from cutwater.state.timers import HeapTimerState
 from cutwater.state.values import load_pairs
 
 
@@ -40,11 +42,13 @@ class HeapBackend(KeyedBackend):
         self._groups = settings.groups
         self._first = settings.groups.start
         self._count = len(settings.groups)
-        self._group_of = KeyGroups(settings.max_parallelism).of
+        self._key_groups = KeyGroups(settings.max_parallelism)
+        self._group_of = self._key_groups.of
         self._cursor = Cursor()
         self._views = FrozenViews()
         self._tables: dict[str, KeyGroupTable] = {}
         self._kinds: dict[str, str] = {}
+        self._timers: dict[str, HeapTimerState] = {}
 
     def set_current_key(self, key: Any) -> None:
         index = self._group_of(key) - self._first
@@ -83,13 +87,22 @@ class HeapBackend(KeyedBackend):
     def aggregating_state(self, name: str, aggregate: Aggregate) -> AggregatingState:
         return HeapAggregatingState(self._table_of_kind(name, "aggregating"), self._cursor, aggregate)
 
+    def timer_state(self, name: str) -> TimerState:
+        table = self._table_of_kind(name, "timer")
+        timers = self._timers.get(name)
+        if timers is None:
+            timers = HeapTimerState(table, self._cursor, groups=self._groups, key_groups=self._key_groups)
+            self._timers[name] = timers
+        return timers
+
     def keys(self, name: str) -> Iterator[Any]:
         """Every key that has state of this name here; the state may change meanwhile."""
         table = self._tables.get(name)
         if table is None:
             return
         for index in range(self._count):
-            yield from list(table.dicts[index])
+            entries = table.dicts[index]
+            yield from {key: None for _, key, _ in entries} if self._kinds.get(name) == "timer" else list(entries)
 
     def freeze(self) -> FrozenTables:
         view = FrozenTables([self._tables[name].freeze() for name in sorted(self._tables)])

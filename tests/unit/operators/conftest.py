@@ -37,7 +37,7 @@ class Harness:
         self.watermarks: list[int | None] = []  # None: idle
         self.background: list[tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]] = []
         self.backend = HeapBackend(KeyedBackendSettings(max_parallelism=8, groups=range(8)))
-        self.backend.restore(keyed)
+        self._restored = list(keyed)
         operator.open(
             OperatorContext(
                 job_id="job-1",
@@ -57,7 +57,7 @@ class Harness:
                 emit_watermark=self.watermarks.append,
                 emit_idle=lambda: self.watermarks.append(None),
                 keyed_backend=self._keyed_backend,
-                restored_keyed=lambda: keyed,
+                restored_keyed=lambda: self._restored,
                 restored_lists=lists or {},
                 run_in_background=lambda work, done: self.background.append((work, done)),
                 report=lambda value: None,
@@ -99,6 +99,7 @@ class Harness:
             done(result, None)
 
     def _keyed_backend(self) -> KeyedBackend:
+        self.backend.restore(self._restored)
         return self.backend
 
 

@@ -1,8 +1,12 @@
 """How far has event time come?"""
 
+import pytest
+
 from cutwater.protocol.watermarks import (
     MAX_TIMESTAMP_MS,
+    MIN_TIMESTAMP_MS,
     AdvanceWatermark,
+    BecomeActive,
     BecomeIdle,
     ChannelFinished,
     ChannelIdled,
@@ -88,3 +92,30 @@ def test_time_does_not_end_while_an_idle_channel_may_come_back():
 def test_an_ended_channel_is_not_heard_any_more():
     merger = after(WatermarkArrived(0, 5), ChannelFinished(1))
     assert (merger.handle(WatermarkArrived(1, 6)), merger.handle(ChannelIdled(1)), merger.watermark_ms) == ([], [], 5)
+
+
+def test_the_last_timestamp_ends_a_channel_but_not_time_while_an_idle_one_may_come_back():
+    merger = after(WatermarkArrived(0, 5), ChannelIdled(1))
+    assert (merger.handle(WatermarkArrived(0, MAX_TIMESTAMP_MS)), merger.watermark_ms) == ([BecomeIdle()], 5)
+
+
+def test_what_an_ended_channel_had_told_counts_when_only_idle_ones_are_left():
+    merger = after(WatermarkArrived(0, 5), ChannelFinished(0))
+    assert merger.handle(ChannelIdled(1)) == [AdvanceWatermark(5), BecomeIdle()]
+
+
+@pytest.mark.parametrize("stirs", [ChannelResumed(0), WatermarkArrived(0, 3), WatermarkArrived(0, MIN_TIMESTAMP_MS)])
+def test_a_task_that_counts_again_says_so_where_it_is(stirs):
+    merger = after(WatermarkArrived(0, 5), ChannelIdled(0), ChannelIdled(1))
+    assert merger.handle(stirs) == [BecomeActive()]
+
+
+def test_a_watermark_that_promises_nothing_is_not_a_watermark_yet():
+    merger = after(WatermarkArrived(0, 5))
+    assert (merger.handle(WatermarkArrived(1, MIN_TIMESTAMP_MS)), merger.watermark_ms) == ([], None)
+
+
+def test_a_restored_merger_does_not_go_back():
+    merger = WatermarkMerger(range(1), restored_ms=7)
+    assert (merger.handle(WatermarkArrived(0, 6)), merger.watermark_ms) == ([], 7)
+    assert merger.handle(WatermarkArrived(0, 8)) == [AdvanceWatermark(8)]

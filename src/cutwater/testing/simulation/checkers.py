@@ -5,7 +5,8 @@
   makes visible only what a completed snapshot holds.
 * A fenced attempt appends nothing to the journal.
 * Consistent cut: in every completed snapshot, state and output are exactly what the records before its source
-  positions make of them.
+  positions make of them. With event time, which is not in those positions: some point of it explains both.
+* Event time never goes back, not even over a crash, and no record comes behind it (`event_time`).
 * At the end the output is that of a run without failures: not less, not more; and no work is left pending.
 """
 
@@ -151,6 +152,11 @@ class Checker(Watcher):
             for part in sorted(self._covered[sink])
             for record in self._part(sink, part)
         )
+        if self._case.cut is not None:
+            problem = self._case.cut(read, found_state, found_output)
+            if problem:
+                raise InvariantBroken("consistent cut: event time", f"{entry}: {problem}")
+            return
         if self._case.mode is CheckpointMode.AT_LEAST_ONCE:
             self._check_no_less(entry, expected_state, found_state)
             return

@@ -18,6 +18,7 @@ from cutwater.errors import StorageError
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
 from cutwater.protocol.splits import Split
 from cutwater.testing.simulation import registry
+from cutwater.testing.simulation.event_time import QuietReader
 
 #: Records that a writer holds before it writes them to a file.
 RECORDS_PER_PART = 6
@@ -26,8 +27,20 @@ RECORDS_PER_PART = 6
 class SimulatedSource(Source):
     """Lists of records by split; a split may be found only after some time."""
 
-    def __init__(self, label: str, splits: dict[str, list[Any]], *, eager: bool, late_seconds: float) -> None:
+    def __init__(
+        self,
+        label: str,
+        splits: dict[str, list[Any]],
+        *,
+        eager: bool,
+        late_seconds: float,
+        steady: bool = False,
+        quiet_until_ms: int | None = None,
+    ) -> None:
+        """`steady`: its readers never lack a record. `quiet_until_ms`: splits without one last until that time."""
         self.splits = splits
+        self._steady = steady
+        self._quiet_until_ms = quiet_until_ms
         self.eager = eager
         self.discovery_interval_seconds = 0.01
         self._label = label
@@ -45,20 +58,24 @@ class SimulatedSource(Source):
         return Discovery(tuple(Split(name, b"") for name in found), complete)
 
     def reader(self, split: Split, position: Any) -> SplitReader:
-        return SimulatedReader(self.splits[split.id], 0 if position is None else position)
+        records = self.splits[split.id]
+        if not records and self._quiet_until_ms is not None:
+            return QuietReader(self._quiet_until_ms)
+        return SimulatedReader(records, 0 if position is None else position, steady=self._steady)
 
 
 class SimulatedReader(SplitReader):
     """Has nothing now and then, as the conditions say."""
 
-    def __init__(self, records: list[Any], index: int) -> None:
+    def __init__(self, records: list[Any], index: int, *, steady: bool) -> None:
         self._records = records
+        self._steady = steady
         self._index = index
         self._wake_at: float | None = None
 
     def read(self, limit: int, now_seconds: float) -> Batch | None:
         world = registry.current().world
-        if self._wake_at is None and world.random.random() < world.conditions.hiccups:
+        if self._wake_at is None and not self._steady and world.random.random() < world.conditions.hiccups:
             self._wake_at = now_seconds + world.delay(world.conditions.hiccup_seconds)
         if self._wake_at is not None:
             if now_seconds < self._wake_at:

@@ -18,15 +18,19 @@ from typing import Any
 from cutwater.graph.keys import KeySelector
 from cutwater.graph.model import LogicalEdge, LogicalGraph, LogicalNode, NodeKind, Partitioning
 from cutwater.operators.connect import BroadcastConnectOperator
+from cutwater.operators.event_time import TimestampSelector
 from cutwater.operators.keyed import RunningCount
 from cutwater.operators.process import KeyedProcessOperator
 from cutwater.operators.rows import FlatMapOperator, MapOperator
 from cutwater.operators.sink import WriterOperator
 from cutwater.operators.source import ReaderOperator
 from cutwater.operators.union import PassOperator
+from cutwater.protocol.event_time import WatermarkStrategy
 from cutwater.protocol.modes import CheckpointMode
+from cutwater.protocol.watermarks import MIN_TIMESTAMP_MS
 from cutwater.testing.simulation import registry
 from cutwater.testing.simulation.connectors import SimulatedSink, SimulatedSource
+from cutwater.testing.simulation.event_time import SORTED_STATE, WAITING_STATE, SortByTime, WatchTime
 
 Read = Mapping[str, list[Any]]
 """By source uid: the records that were read, in no particular order."""
@@ -51,6 +55,10 @@ class Case:
     ordered: bool = False
     #: The operator whose broadcast state must be what its second stream brought, by what that source is.
     broadcast: tuple[str, str] | None = None
+    #: Records have event times, and none is ever late.
+    timed: bool = False
+    #: In place of `state` and `output` in a cut, where event time decides too: what is wrong with what was found.
+    cut: Callable[[Read, States, Counter[Hashable]], str | None] | None = None
 
 
 # What the functions of the jobs do.
@@ -67,6 +75,10 @@ def itself(record: Any) -> Any:
 
 def first(record: Any) -> Any:
     return record[0]
+
+
+def third(record: Any) -> Any:
+    return record[2]
 
 
 def passed_on(record: Any) -> Any:
@@ -131,11 +143,23 @@ class _Builder:
     sources: dict[str, SimulatedSource] = field(default_factory=dict)
     sinks: list[str] = field(default_factory=list)
 
-    def source(self, uid: str, splits: dict[str, list[Any]], parallelism: int, *, eager: bool = False) -> str:
+    def source(
+        self,
+        uid: str,
+        splits: dict[str, list[Any]],
+        parallelism: int,
+        *,
+        eager: bool = False,
+        strategy: WatermarkStrategy | None = None,
+        **more: Any,
+    ) -> str:
         late = self.random.choice((0.0, 0.0, 0.03))
-        source = self.sources[uid] = SimulatedSource(uid, splits, eager=eager, late_seconds=late)
+        # Splits of an eager source that are found late may hold records that time has passed by: no fault of ours.
+        late = 0.0 if eager and strategy is not None else late
+        source = self.sources[uid] = SimulatedSource(uid, splits, eager=eager, late_seconds=late, **more)
         limit = self.random.choice((1, 2, 4))
-        build = partial(ReaderOperator, source, self.mode is CheckpointMode.NONE, limit=limit)
+        timestamps = None if strategy is None else (TimestampSelector(function=third), strategy)
+        build = partial(ReaderOperator, source, self.mode is CheckpointMode.NONE, timestamps, limit)
         self._add(uid, NodeKind.SOURCE, parallelism, build, source)
         return uid
 
@@ -354,6 +378,133 @@ def at_most_once(random: Random) -> Case:
     return build.case(lambda read: Counter(chain.from_iterable(read.values())), lambda read: {})
 
 
+# Jobs with event time.
+
+
+def _timed(random: Random, splits: int, records: int, *, bound_ms: int, eager: bool) -> dict[str, list[Any]]:
+    """(key, number, time) records, out of order by the bound at most; some have no time.
+
+    The splits of an eager source cover the same time. Those of a lazy one follow each other: whoever reads one after
+    the other must find later records in the next.
+    """
+    numbers = iter(range(10**6))
+    found: dict[str, list[Any]] = {}
+    begins_ms = 0
+    for split in range(splits):
+        now_ms = begins_ms
+        found[f"part{split}"] = rows = []
+        for _ in range(random.randint(0, records)):
+            now_ms += random.choice((0, 1, 7, 20))
+            time_ms = None if random.random() < 0.05 else now_ms - random.randint(0, bound_ms)
+            rows.append((random.choice(WORDS), next(numbers), time_ms))
+        begins_ms = begins_ms if eager else now_ms + bound_ms + 1
+    return found
+
+
+def _strategy(random: Random, bound_ms: int, **more: Any) -> WatermarkStrategy:
+    every = random.choice((0.0, 0.0, 0.002, 0.05))
+    return WatermarkStrategy("bounded", bound_ms, every_seconds=every, bad_timestamps="drop", **more)
+
+
+def _by_time(read: Read) -> dict[str, list[tuple[int, int]]]:
+    """By key: (time, number) in the order in which they must come out."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for key, number, time in chain.from_iterable(read.values()):
+        if time is not None:
+            found.setdefault(key, []).append((time, number))
+    return {key: sorted(records) for key, records in found.items()}
+
+
+def _ranked(read: Read) -> Counter[Hashable]:
+    return Counter(
+        (key, rank, number) for key, records in _by_time(read).items() for rank, (_, number) in enumerate(records, 1)
+    )
+
+
+def _sorted_cut(read: Read, state: States, output: Counter[Hashable]) -> str | None:
+    """What has come out and what waits are what was read, and all that has come out is older."""
+    waiting, counts = state.get(("sort", WAITING_STATE), {}), state.get(("sort", SORTED_STATE), {})
+    for key, records in _by_time(read).items():
+        out = counts.get(key, 0)
+        if waiting.get(key, []) != records[out:]:
+            return f"{key}: {waiting.get(key)} wait, expected {records[out:]}"
+    ranked = {entry for entry in _ranked(read) if isinstance(entry, tuple) and entry[1] <= counts.get(entry[0], 0)}
+    return None if output == Counter(ranked) else f"the output is {output}, expected {ranked}"
+
+
+def _sorted_by_time(build: _Builder, senders: Sequence[str], tasks: int) -> Case:
+    build.operator("sort", tasks, SortByTime)
+    build.sink("out", tasks)
+    for port, sender in enumerate(senders):
+        build.edge(sender, "sort", Partitioning.HASH, key=first, port=port)
+    build.edge("sort", "out")
+    return build.case(_ranked, lambda read: {}, timed=True, cut=_sorted_cut)
+
+
+def event_time(random: Random) -> Case:
+    """Splits with clocks of their own → spread → by key → sorted by time."""
+    build = _Builder(random)
+    readers, bound_ms, eager = random.choice((1, 2, 2, 3)), random.choice((0, 15, 60)), random.random() < 0.5
+    records = _timed(random, random.randint(2, 3), 40, bound_ms=bound_ms, eager=eager)
+    build.source("records", records, readers, eager=eager, strategy=_strategy(random, bound_ms))
+    build.operator("watch", readers, WatchTime)
+    build.edge("records", "watch")
+    sender = "watch"
+    if random.random() < 0.3:
+        sender = build.operator("spread", 2, WatchTime)
+        build.edge("watch", "spread", Partitioning.REBALANCE)
+    return _sorted_by_time(build, [sender], 2)
+
+
+def aligned(random: Random) -> Case:
+    """Two sources that wait for each other meet; one may have an older past than the other."""
+    build = _Builder(random)
+    bound_ms = random.choice((0, 10))
+    for uid in ("left", "right"):
+        readers = random.choice((1, 2))
+        records = _timed(random, readers + random.choice((0, 1)), 12, bound_ms=bound_ms, eager=True)
+        strategy = _strategy(random, bound_ms, max_drift_ms=random.choice((0, 30, 100)))
+        build.source(uid, records, readers, eager=True, strategy=strategy)
+    return _sorted_by_time(build, ["left", "right"], random.choice((1, 2)))
+
+
+def idle(random: Random) -> Case:
+    """A split that is silent, and ends only when event time has gone on without it; and a source that is not."""
+    build = _Builder(random)
+    bound_ms = random.choice((0, 10))
+    steady = _timed(random, random.choice((1, 2)), 20, bound_ms=bound_ms, eager=True)
+    other = _timed(random, 2, 12, bound_ms=bound_ms, eager=True)
+    splits = [[time for _, _, time in rows if time is not None] for rows in (*steady.values(), *other.values())]
+    # Where event time is when every other split has been read, whichever was the last.
+    until_ms = min((max(times) - bound_ms - 1 for times in splits if times), default=0) if any(splits) else 0
+    if not any(time is not None for rows in steady.values() for _, _, time in rows):
+        until_ms = MIN_TIMESTAMP_MS  # only silence would be left, and it has no time
+    steady = {split: rows for split, rows in steady.items() if rows} | {"quiet": []}
+    strategy = _strategy(random, bound_ms, idle_after_seconds=0.01)
+    build.source(
+        "steady", steady, random.choice((1, 2)), eager=True, strategy=strategy, steady=True, quiet_until_ms=until_ms
+    )
+    build.source("other", other, 1, eager=True, strategy=_strategy(random, bound_ms))
+    return _sorted_by_time(build, ["steady", "other"], 2)
+
+
+def event_time_at_most_once(random: Random) -> Case:
+    """Batches are held until the coordinator knows of them, and no watermark overtakes them meanwhile."""
+    build = _Builder(random, CheckpointMode.NONE)
+    bound_ms, eager = random.choice((0, 5, 40)), random.random() < 0.5
+    records = _timed(random, 3, 24, bound_ms=bound_ms, eager=eager)
+    build.source("records", records, 2, eager=eager, strategy=_strategy(random, bound_ms))
+    build.operator("watch", 2, WatchTime)
+    build.sink("out", 2)
+    build.edge("records", "watch", Partitioning.HASH, key=first)
+    build.edge("watch", "out")
+    return build.case(
+        lambda read: Counter(record for record in chain.from_iterable(read.values()) if record[2] is not None),
+        lambda read: {},
+        timed=True,
+    )
+
+
 JOBS: dict[str, Callable[[Random], Case]] = {
     "word_count": word_count,
     "union": union,
@@ -364,6 +515,10 @@ JOBS: dict[str, Callable[[Random], Case]] = {
     "empty_source": empty_source,
     "at_least_once": at_least_once,
     "at_most_once": at_most_once,
+    "event_time": event_time,
+    "aligned": aligned,
+    "idle": idle,
+    "event_time_at_most_once": event_time_at_most_once,
 }
 #: How often a seed draws each.
-WEIGHTS = {name: 1 if name == "empty_source" else 4 for name in JOBS}
+WEIGHTS = dict.fromkeys(JOBS, 4) | {"empty_source": 1, "aligned": 2, "idle": 2, "event_time_at_most_once": 2}

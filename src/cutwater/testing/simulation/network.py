@@ -93,11 +93,12 @@ class Line:
 class Channel:
     """A data channel between two slots; both ends."""
 
-    def __init__(self, world: World, channel: ChannelId, sender: Process, receiver: Process) -> None:
+    def __init__(self, network: Network, channel: ChannelId, sender: Process, receiver: Process) -> None:
         self.id = channel
+        self._network = network
         self.sender = sender
         self.receiver = receiver
-        self._world = world
+        self._world = network.world
         self._arrived: deque[Element] = deque()
         self._under_way = 0
         self._latest = 0.0
@@ -144,6 +145,7 @@ class Channel:
             return
         element = pickle.loads(data)
         self._world.note("%s carries %s", self._name, element)
+        self._network.carries(self.id, element)
         self._arrived.append(element)
         self.receiver.wake()
 
@@ -175,7 +177,9 @@ class Network:
     """All data channels there are, and who may connect to whom."""
 
     def __init__(self, world: World) -> None:
-        self._world = world
+        self.world = world
+        #: Called with every element that arrives.
+        self.carries: Callable[[ChannelId, Element], None] = _nobody_looks
         self._inputs: dict[tuple[str, ChannelId], InputEnd] = {}
         self._open: dict[tuple[str, ChannelId], Channel] = {}
 
@@ -188,10 +192,10 @@ class Network:
         if end is not None and end.token != token:
             raise InvariantBroken("a connection with the token of another attempt", str(channel))
         if end is None or not end.receiver.alive:
-            refused = Channel(self._world, channel, sender, sender)
+            refused = Channel(self, channel, sender, sender)
             refused.close()
             return refused
-        opened = self._open[address, channel] = end.channel = Channel(self._world, channel, sender, end.receiver)
+        opened = self._open[address, channel] = end.channel = Channel(self, channel, sender, end.receiver)
         return opened
 
     def drop(self, process: Process, attempt: AttemptNumber | None = None) -> None:
@@ -242,3 +246,7 @@ class SimulatedTransport:
 
     def drop(self, attempt: AttemptNumber) -> None:
         self._network.drop(self._process, attempt)
+
+
+def _nobody_looks(channel: ChannelId, element: Element) -> None:
+    pass

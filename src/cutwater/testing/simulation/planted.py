@@ -15,12 +15,15 @@ from unittest.mock import patch
 
 import msgspec
 
+from cutwater.operators.event_time import EventTime
 from cutwater.operators.sink import WriterOperator
 from cutwater.operators.source import ReaderOperator
 from cutwater.protocol.aligner import BarrierAligner, ChannelEnded
 from cutwater.protocol.commits import CommitLedger
-from cutwater.protocol.elements import Barrier
+from cutwater.protocol.elements import Barrier, Watermark
+from cutwater.protocol.event_time import SplitClocks
 from cutwater.runtime import deployment, recovering
+from cutwater.runtime.chain import Chain
 from cutwater.runtime.channels import InputGate
 from cutwater.runtime.checkpointing import Checkpointing
 from cutwater.runtime.coordinator import Coordinator
@@ -188,6 +191,64 @@ def _late_rollback() -> Any:
     return patch.object(SimulatedSink, "recover", recover)
 
 
+def _watermark_overtakes_records() -> Any:
+    original = BufferedChannel.send_control
+
+    def send_control(self: BufferedChannel, element: Any) -> None:
+        if isinstance(element, Watermark):
+            self._channel.send(element)
+        else:
+            original(self, element)
+
+    return patch.object(BufferedChannel, "send_control", send_control)
+
+
+def _clocks_not_restored() -> Any:
+    original = SplitClocks.opened
+
+    def opened(self: SplitClocks, split: str, watermark_ms: int | None = None) -> None:
+        self._reached_ms = None if not self._splits else self._reached_ms
+        original(self, split)
+
+    return patch.object(SplitClocks, "opened", opened)
+
+
+def _input_time_not_restored() -> Any:
+    return patch.object(Chain, "restored_ms", None)
+
+
+def _fastest_split_decides() -> Any:
+    def merge(self: SplitClocks) -> None:
+        for split in self._splits.values():
+            if split.watermark_ms is not None:
+                self._advance(split.watermark_ms)
+
+    return patch.object(SplitClocks, "merge", merge)
+
+
+def _idle_split_holds_time_back() -> Any:
+    return patch.object(SplitClocks, "silent", lambda self, split, now_seconds: None)
+
+
+def _clock_moves_when_read() -> Any:
+    original = EventTime.take
+
+    def take(self: EventTime, split: str, *rest: Any) -> Any:
+        timed = original(self, split, *rest)
+        if timed is not None:
+            self.clocks.spoke(split, timed.watermark_ms)
+        return timed
+
+    return patch.object(EventTime, "take", take)
+
+
+def _limits_never_lifted() -> Any:
+    def limit_time(self: ReaderOperator, timestamp_ms: int | None) -> None:
+        self._limit_ms = timestamp_ms if self._limit_ms is None else self._limit_ms
+
+    return patch.object(ReaderOperator, "limit_time", limit_time)
+
+
 BUGS: tuple[PlantedBug, ...] = (
     PlantedBug("channels are not blocked while barriers align", "deep", 100, _no_blocking),
     PlantedBug("a snapshot is acknowledged before it is durable", "word_count", 100, _acknowledge_before_durable),
@@ -204,4 +265,11 @@ BUGS: tuple[PlantedBug, ...] = (
     PlantedBug("frozen state goes on changing", "rebalance", 100, _frozen_state_changes),
     PlantedBug("the newest completed snapshot is deleted", "deep", 400, _newest_snapshot_deleted),
     PlantedBug("a late recovery rolls back a newer attempt", "few_splits", 400, _late_rollback),
+    PlantedBug("a watermark overtakes buffered records", "event_time", 100, _watermark_overtakes_records),
+    PlantedBug("a split's clock is not restored", "event_time", 100, _clocks_not_restored),
+    PlantedBug("a task's event time is not restored", "event_time", 100, _input_time_not_restored),
+    PlantedBug("the fastest split decides about time", "event_time", 100, _fastest_split_decides),
+    PlantedBug("an idle split holds time back", "idle", 20, _idle_split_holds_time_back),
+    PlantedBug("at most once: a watermark overtakes a held batch", "event_time_at_most_once", 100, _clock_moves_when_read),
+    PlantedBug("a paused source hears of no new limit", "aligned", 20, _limits_never_lifted),
 )

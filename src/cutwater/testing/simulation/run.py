@@ -13,11 +13,13 @@ from cutwater.graph.guarantees import guarantees_of
 from cutwater.graph.plan import JobPlan
 from cutwater.protocol.modes import CheckpointMode
 from cutwater.protocol.restart import fixed_delay
+from cutwater.protocol.watermarks import MIN_TIMESTAMP_MS
 from cutwater.runtime.recovering import History
 from cutwater.testing.simulation import registry
 from cutwater.testing.simulation.checkers import Checker
 from cutwater.testing.simulation.cluster import Cluster
 from cutwater.testing.simulation.conditions import draw_conditions
+from cutwater.testing.simulation.event_time import ChannelPromises
 from cutwater.testing.simulation.faults import schedule_faults
 from cutwater.testing.simulation.jobs import JOBS, WEIGHTS, Case
 from cutwater.testing.simulation.network import Network
@@ -69,6 +71,10 @@ class Run:
         self.storage = SimulatedStorage(self.world)
         self.network = Network(self.world)
         self.checker = Checker(self.world, self.storage, self.case, JOB_ID)
+        if self.case.timed:
+            self.network.carries = ChannelPromises().carries
+        #: The furthest that event time has come where records are sorted by it.
+        self.latest_time_ms = MIN_TIMESTAMP_MS
         self.poisoned = False
         self.disturbed = bool(conditions.faults or conditions.storage_fault_rate)
         plan = _plan(self.case, random, calm=calm)
@@ -81,6 +87,9 @@ class Run:
             self.poisoned = False
             self.world.note("%s fails", where)
             raise Poisoned(where)
+
+    def time_seen(self, timestamp_ms: int) -> None:
+        self.latest_time_ms = max(self.latest_time_ms, timestamp_ms)
 
     def play(self) -> Outcome:
         """To the end, and beyond: until the last zombie is gone."""

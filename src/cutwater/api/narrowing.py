@@ -1,0 +1,54 @@
+"""Which columns does a source have to read?
+
+Those that somebody behind it uses. Operators on columns say what they read; a function of the user's may look at
+anything, so in front of one all columns are read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cutwater.api.dataflow import Build
+from cutwater.graph.model import ColumnUse, LogicalGraph, LogicalNode, NodeKind
+from cutwater.operators.event_time import TimestampSelector
+
+
+def narrow_sources(graph: LogicalGraph) -> LogicalGraph:
+    """The same graph, with sources that read no column for nothing."""
+    return LogicalGraph({uid: _narrowed(graph, node) for uid, node in graph.nodes.items()}, list(graph.edges))
+
+
+def _narrowed(graph: LogicalGraph, node: LogicalNode) -> LogicalNode:
+    if node.kind is not NodeKind.SOURCE or node.connector.schema is None or not isinstance(node.build, Build):
+        return node
+    use = _use_behind(graph, node.uid)
+    if use is None:
+        return node
+    needs = use.needs
+    for argument in node.build.arguments[2:]:  # the source assigns timestamps itself
+        selector: TimestampSelector = argument[0]
+        if selector.column is None:
+            return node
+        needs = needs | {selector.column}
+    source = node.connector.narrowed(needs, use.as_keys)
+    return replace(node, connector=source, build=replace(node.build, arguments=(source, *node.build.arguments[1:])))
+
+
+def _use_behind(graph: LogicalGraph, uid: str) -> ColumnUse | None:
+    """What all receivers of this operator's output read together; None: perhaps everything."""
+    needs: frozenset[str] = frozenset()
+    as_keys: frozenset[str] = frozenset()
+    for edge in graph.edges:
+        if edge.sender != uid:
+            continue
+        use = graph.nodes[edge.receiver].reads
+        if use is not None and use.hands_on:
+            behind = _use_behind(graph, edge.receiver)
+            use = None if behind is None else ColumnUse(use.needs | behind.needs, as_keys=behind.as_keys)
+        if use is None:
+            return None
+        needs |= use.needs
+        as_keys |= use.as_keys
+        if edge.key is not None:
+            needs |= frozenset(edge.key.columns)
+    return ColumnUse(needs, as_keys=as_keys)

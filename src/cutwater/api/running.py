@@ -1,0 +1,104 @@
+"""How does an aggregate of a keyed stream become operators?
+
+On columns where the stream has a schema, the key is made of columns and the values are too; on Python values else. With
+one result per batch, rows are aggregated before they are sent to the task of their key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from cutwater.api.dataflow import Input, OperatorSettings, Output
+from cutwater.batches import time_column_of
+from cutwater.errors import ConfigurationError
+from cutwater.graph.keys import KeySelector
+from cutwater.graph.model import ColumnUse
+from cutwater.operators.aggregations import Aggregation
+from cutwater.operators.columnar.partial import PartialAggregateOperator
+from cutwater.operators.columnar.plan import AggregatePlan, plan_aggregates
+from cutwater.operators.columnar.running import BatchColumnsOperator, RunningColumnsOperator, running_schema
+from cutwater.operators.columnar.slices import Slices
+
+if TYPE_CHECKING:
+    from cutwater.api.streams import DataStream
+
+#: One result for every record, or one for every key of a batch.
+Update = Literal["record", "batch"]
+
+
+def running_aggregates(
+    stream: DataStream,
+    key: KeySelector,
+    aggregations: Mapping[str, Aggregation],
+    *,
+    operation: str,
+    update: Update,
+    on_values: tuple[Callable[..., Any], tuple[Any, ...]],
+    settings: OperatorSettings,
+    function: object = None,
+) -> DataStream:
+    """The running aggregates of a keyed stream; `on_values` is the operator (and its arguments) for Python values."""
+    if update not in ("record", "batch"):
+        raise ConfigurationError(f"update can't be {update!r}", hint='choose "record" or "batch"')
+    schema = stream.schema
+    plan = plan_aggregates(schema, key.columns, aggregations) if schema is not None and key.columns else None
+    if plan is None:
+        operator, arguments = on_values
+        inputs = stream._inputs(key=key)
+        return stream._derive(operation, operator, (key, *arguments, update), inputs, settings, function)
+    timed = schema is not None and time_column_of(schema) is not None
+    result = running_schema(plan, timed=timed)
+    if update == "batch":
+        inputs = aggregated_before_shuffle(stream, key, plan, None, operation=operation, settings=settings)
+        return stream._derive(operation, BatchColumnsOperator, (plan,), inputs, settings, function, result)
+    reads = column_use(plan, schema)
+    inputs = stream._inputs(key=key)
+    return stream._derive(operation, RunningColumnsOperator, (plan,), inputs, settings, function, result, reads)
+
+
+def aggregated_before_shuffle(
+    stream: DataStream,
+    key: KeySelector,
+    plan: AggregatePlan,
+    slices: Slices | None,
+    *,
+    operation: str,
+    settings: OperatorSettings,
+) -> list[Input]:
+    """Keyed inputs of partial rows: an operator in front of the shuffle for each of the stream's outputs."""
+    return [
+        Input(_partial(stream, output, position, plan, slices, operation=operation, settings=settings), key=key)
+        for position, output in enumerate(stream._outputs)
+    ]
+
+
+def column_use(plan: AggregatePlan, schema: pa.Schema | None) -> ColumnUse:
+    """What the columnar operators read of their input."""
+    time = None if schema is None else time_column_of(schema)
+    needs = plan.columns if time is None else plan.columns | {time}
+    return ColumnUse(needs, as_keys=frozenset(plan.key_names))
+
+
+def _partial(
+    stream: DataStream,
+    output: Output,
+    position: int,
+    plan: AggregatePlan,
+    slices: Slices | None,
+    *,
+    operation: str,
+    settings: OperatorSettings,
+) -> Output:
+    own: OperatorSettings = {"parallelism": stream._dataflow.graph.nodes[output.sender].parallelism}
+    uid = settings.get("uid")
+    if uid is not None:
+        own["uid"] = f"{uid}-partial" if len(stream._outputs) == 1 else f"{uid}-partial-{position}"
+    reads = column_use(plan, output.schema)
+    added = stream._dataflow.add(
+        f"partial_{operation}", PartialAggregateOperator, (plan, slices), [Input(output)], own, reads=reads
+    )
+    return replace(added, schema=None)

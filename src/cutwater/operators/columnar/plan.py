@@ -1,0 +1,190 @@
+"""Which columns do built-in aggregates read, keep and give out?
+
+Each aggregate is made of values that can be kept per key and merged: a mean is a sum and a count. Aggregates that need
+the same value share it. The plan is made when the job is written, so that what can't work is refused there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cutwater.batches import TIME_COLUMN
+from cutwater.errors import UserError
+from cutwater.operators.aggregations import Aggregation, AggregationKind
+from cutwater.state.columnar.buffers import plain_type
+from cutwater.state.columnar.key_index import can_be_indexed
+from cutwater.state.columnar.table import TableLayout, ValueLayout
+from cutwater.state.columnar.value_columns import Kind, can_be_aggregated
+
+_PARTIAL = "__partial_"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredValue:
+    """A value kept per key: of a column, or of the rows (None)."""
+
+    kind: Kind
+    column: str | None
+    layout: ValueLayout
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """An aggregate in the output, and the stored values that it is made of."""
+
+    name: str
+    kind: AggregationKind
+    stored: tuple[int, ...]
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class AggregatePlan:
+    """Keys, stored values and results of one operator."""
+
+    keys: tuple[pa.Field, ...]
+    values: tuple[StoredValue, ...]
+    results: tuple[Result, ...]
+    #: The stored value that counts rows; always there when it was asked for.
+    row_count: int | None
+
+    @property
+    def key_names(self) -> list[str]:
+        return [field.name for field in self.keys]
+
+    @property
+    def layout(self) -> TableLayout:
+        return TableLayout(self.keys, tuple(value.layout for value in self.values))
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """What is read of the input."""
+        return frozenset(self.key_names) | {value.column for value in self.values if value.column is not None}
+
+    @property
+    def result_fields(self) -> list[pa.Field]:
+        return [pa.field(result.name, result.type) for result in self.results]
+
+    @property
+    def partial_schema(self) -> pa.Schema:
+        """Of rows that were aggregated before the shuffle: the keys and the stored values."""
+        keys = [pa.field(field.name, plain_type(field.type)) for field in self.keys]
+        return pa.schema([*keys, *(pa.field(name, value.layout.stored) for name, value in self._partials())])
+
+    def keys_of(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        return [batch.column(name) for name in self.key_names]
+
+    def inputs_of(self, batch: pa.RecordBatch) -> list[pa.Array | None]:
+        """What the stored values are updated with, of rows as they came."""
+        return [_input_of(value, batch) for value in self.values]
+
+    def partial_inputs_of(self, batch: pa.RecordBatch) -> list[pa.Array | None]:
+        """The same, of rows that were aggregated before the shuffle."""
+        return [batch.column(name) for name, _ in self._partials()]
+
+    def partial_row_counts_of(self, batch: pa.RecordBatch) -> pa.Array:
+        """How many records each of these rows stands for."""
+        assert self.row_count is not None
+        return batch.column(self._partials()[self.row_count][0])
+
+    def results_of(self, stored: Sequence[pa.Array]) -> list[pa.Array]:
+        """The output's columns, of the stored values of as many keys or rows."""
+        return [_result_of(result, stored) for result in self.results]
+
+    def _partials(self) -> list[tuple[str, StoredValue]]:
+        return [(f"{_PARTIAL}{position}", value) for position, value in enumerate(self.values)]
+
+
+def plan_aggregates(
+    schema: pa.Schema,
+    keys: Sequence[str],
+    aggregations: Mapping[str, Aggregation],
+    *,
+    fixed: Sequence[str] = (),
+    count_rows: bool = False,
+) -> AggregatePlan | None:
+    """None: some key or value can't take the columnar path. Raises when a column isn't there or a name clashes.
+
+    `fixed` are columns that the operator adds to its output itself. `count_rows`: also when no result needs it.
+    """
+    for name in keys:
+        _check_column(schema, name, "key_by")
+    taken = {*keys, *fixed, TIME_COLUMN}
+    planner = _Planner(schema)
+    results = []
+    for name, aggregation in aggregations.items():
+        if name in taken:
+            raise UserError(
+                f'the result would have two columns "{name}"', hint="give the aggregate another name: aggregate(n=…)"
+            )
+        taken.add(name)
+        result = planner.result(name, aggregation)
+        if result is None:
+            return None
+        results.append(result)
+    fields = tuple(schema.field(name).remove_metadata() for name in keys)
+    if not all(can_be_indexed(field.type) for field in fields):
+        return None
+    row_count = planner.stored("count", None) if count_rows else None
+    return AggregatePlan(fields, tuple(planner.values), tuple(results), row_count)
+
+
+class _Planner:
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self.values: list[StoredValue] = []
+
+    def result(self, name: str, aggregation: Aggregation) -> Result | None:
+        kind, column = aggregation.kind, aggregation.value
+        if kind == "count":
+            return Result(name, kind, (self.stored("count", None),), pa.int64())
+        if not isinstance(column, str):
+            return None
+        _check_column(self._schema, column, kind)
+        inputs = plain_type(self._schema.field(column).type)
+        if kind == "mean":
+            if not can_be_aggregated(inputs, "sum"):
+                return None
+            stored = (self.stored("sum", column, pa.float64()), self.stored("count", column))
+            return Result(name, kind, stored, pa.float64())
+        if not can_be_aggregated(inputs, kind):
+            return None
+        position = self.stored(kind, column, inputs)
+        return Result(name, kind, (position,), self.values[position].layout.stored)
+
+    def stored(self, kind: Kind, column: str | None, inputs: pa.DataType | None = None) -> int:
+        value = StoredValue(kind, column, ValueLayout(kind, inputs))
+        if value not in self.values:
+            self.values.append(value)
+        return self.values.index(value)
+
+
+def _input_of(value: StoredValue, batch: pa.RecordBatch) -> pa.Array | None:
+    if value.column is None:
+        return None
+    column = batch.column(value.column)
+    if value.kind != "count":
+        return column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
+    # Values that are there: only a column with nulls needs to be looked at.
+    return column.is_valid().cast(pa.int64()) if column.null_count else None
+
+
+def _result_of(result: Result, stored: Sequence[pa.Array]) -> pa.Array:
+    if result.kind != "mean":
+        return stored[result.stored[0]]
+    total, count = (stored[position] for position in result.stored)
+    return pc.divide(total, count.cast(pa.float64())) if len(total) else pa.array(np.empty(0))
+
+
+def _check_column(schema: pa.Schema, name: str, where: str) -> None:
+    if name not in schema.names:
+        raise UserError(
+            f'the stream has no column "{name}" for {where}',
+            detail="its columns: "
+            + ", ".join(f"{field.name} {field.type}" for field in schema if field.name != TIME_COLUMN),
+        )

@@ -1,0 +1,86 @@
+"""What are the built-in aggregates per key so far, without Python per record?
+
+One result per record: its key and the values right after it, as the object path gives them. Or one result per key and
+batch, with what the batch left behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from cutwater.batches import Batch, schema_with_times, times_of, with_times
+from cutwater.operators.columnar.partial import with_latest_time
+from cutwater.operators.columnar.plan import AggregatePlan
+from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot
+from cutwater.protocol.ids import CheckpointId
+from cutwater.state.columnar import key_kernels
+from cutwater.state.columnar.buffers import Codes
+from cutwater.state.columnar.key_groups import refuse_null_keys
+from cutwater.state.columnar.table import AggregateTable, FrozenTables, restored_tables
+
+AGGREGATES_STATE = "aggregates"
+
+
+class _TableOperator(Operator):
+    """One table of aggregates."""
+
+    def __init__(self, plan: AggregatePlan) -> None:
+        self._plan = plan
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        layout = self._plan.layout
+        restored = restored_tables(context.restored_keyed(), AGGREGATES_STATE, layout, operator=context.name)
+        self._table = restored.get(0) or AggregateTable(layout)
+
+    def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
+        frozen = FrozenTables(AGGREGATES_STATE, self._plan.layout, self.context.max_parallelism)
+        frozen.add(self._table)
+        return OperatorSnapshot(keyed=frozen)
+
+    def _results(self, keys: Sequence[pa.Array], stored: Sequence[pa.Array]) -> pa.RecordBatch:
+        columns = [*keys, *self._plan.results_of(stored)]
+        names = [*self._plan.key_names, *(result.name for result in self._plan.results)]
+        return pa.RecordBatch.from_arrays(columns, names)
+
+
+class RunningColumnsOperator(_TableOperator):
+    """A result for every record."""
+
+    def process(self, batch: Batch, port: int) -> None:
+        assert isinstance(batch, pa.RecordBatch)
+        refuse_null_keys(batch, self._plan.key_names, operator=self.context.name)
+        keys = self._plan.keys_of(batch)
+        slots = self._table.slots_of(keys)
+        inputs = self._plan.inputs_of(batch)
+        stored = [column.run(slots, values) for column, values in zip(self._table.values, inputs, strict=True)]
+        self.context.emit(with_times(self._results(keys, stored), times_of(batch)))
+
+
+class BatchColumnsOperator(_TableOperator):
+    """A result for every key of a batch of partial rows."""
+
+    def process(self, batch: Batch, port: int) -> None:
+        assert isinstance(batch, pa.RecordBatch)
+        keys = self._plan.keys_of(batch)
+        slots = self._table.add(keys, self._plan.partial_inputs_of(batch))
+        rows = _first_rows(slots, len(self._table))
+        touched = slots[rows]
+        stored = [column.results(touched) for column in self._table.values]
+        results = self._results([key.take(pa.array(rows)) for key in keys], stored)
+        self.context.emit(with_latest_time(results, times_of(batch)))
+
+
+def running_schema(plan: AggregatePlan, *, timed: bool) -> pa.Schema:
+    """Of the results."""
+    schema = pa.schema([*plan.keys, *plan.result_fields])
+    return schema_with_times(schema) if timed else schema
+
+
+def _first_rows(slots: Codes, size: int) -> Codes:
+    marks: Codes = np.full(size, key_kernels.UNKNOWN, dtype=np.int32)
+    rows: Codes = np.empty(len(slots), dtype=np.int32)
+    return rows[: key_kernels.first_rows(slots.copy(), marks, rows)]

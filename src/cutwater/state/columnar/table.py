@@ -1,0 +1,159 @@
+"""How is the state of built-in aggregates kept as columns, frozen and restored?
+
+A table has one row per key: the key's columns and one column per aggregated value. To freeze it is to copy the values,
+a few milliseconds for a million keys; keys never change and are shared. In a snapshot it is Arrow, a part for each key
+group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from cutwater.errors import SerializationError
+from cutwater.state.columnar.buffers import Codes, plain_type
+from cutwater.state.columnar.key_groups import RowGroups
+from cutwater.state.columnar.key_index import KeyIndex
+from cutwater.state.columnar.value_columns import Kind, ValueColumn, value_column
+
+_NAMESPACE = "namespace"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueLayout:
+    """One aggregated value: what it is of which type of input (None: of the rows themselves)."""
+
+    kind: Kind
+    inputs: pa.DataType | None
+
+    @property
+    def stored(self) -> pa.DataType:
+        return value_column(self.kind, self.inputs).output
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """The columns of a table."""
+
+    keys: tuple[pa.Field, ...]
+    values: tuple[ValueLayout, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        keys = [pa.field(f"key_{position}", plain_type(field.type)) for position, field in enumerate(self.keys)]
+        values = [pa.field(f"{value.kind}_{position}", value.stored) for position, value in enumerate(self.values)]
+        return pa.schema([*keys, *values])
+
+
+class AggregateTable:
+    """The values of all keys. Used by the loop's thread only."""
+
+    def __init__(self, layout: TableLayout) -> None:
+        self.layout = layout
+        self._index = KeyIndex([field.type for field in layout.keys])
+        self.values: list[ValueColumn] = [value_column(value.kind, value.inputs) for value in layout.values]
+
+    def __len__(self) -> int:
+        return self._index.count
+
+    def slots_of(self, keys: Sequence[pa.Array]) -> Codes:
+        """Each row's slot, with room in all value columns. No nulls."""
+        slots = self._index.slots_of(keys)
+        for column in self.values:
+            column.make_room(self._index.count)
+        return slots
+
+    def add(self, keys: Sequence[pa.Array], inputs: Sequence[pa.Array | None]) -> Codes:
+        """Updates the values of each row's key; the rows' slots."""
+        slots = self.slots_of(keys)
+        for column, values in zip(self.values, inputs, strict=True):
+            column.add(slots, values)
+        return slots
+
+    def as_batch(self) -> pa.RecordBatch:
+        """All keys and their values as they are now; later changes don't show in it."""
+        everything = slice(0, len(self))
+        values = [column.results(everything) for column in self.values]
+        return pa.RecordBatch.from_arrays([*self._index.keys(), *values], schema=self.layout.schema)
+
+    def merge(self, other: pa.RecordBatch) -> None:
+        """Adds what `as_batch` of another table of this layout gave."""
+        keys = len(self.layout.keys)
+        self.add(other.columns[:keys], other.columns[keys:])
+
+
+class FrozenTables:
+    """Tables of one operator as they were at a barrier, each with its namespace (a window): a `FrozenKeyedState`."""
+
+    def __init__(self, name: str, layout: TableLayout, max_parallelism: int) -> None:
+        self._name = name
+        self._layout = layout
+        self._max_parallelism = max_parallelism
+        self._tables: list[tuple[int, pa.RecordBatch]] = []
+
+    def add(self, table: AggregateTable, namespace: int = 0) -> None:
+        if len(table):
+            self._tables.append((namespace, table.as_batch()))
+
+    def chunks(self) -> Iterator[tuple[str, int, bytes]]:
+        """(state name, key group, an Arrow stream), ordered by group."""
+        if not self._tables:
+            return
+        whole = pa.concat_batches([_with_namespace(batch, namespace) for namespace, batch in self._tables])
+        self._tables = []
+        groups = RowGroups(self._max_parallelism).of(whole.columns[1 : 1 + len(self._layout.keys)])
+        order = np.argsort(groups.astype(np.int16), kind="stable")  # 16 bits are sorted by counting
+        ordered = whole.take(pa.array(order))
+        starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+        ends = [*starts[1:].tolist(), len(order)]
+        for start, end in zip(starts.tolist(), ends, strict=True):
+            yield self._name, int(groups[order[start]]), _to_bytes(ordered.slice(start, end - start))
+
+
+def restored_tables(
+    chunks: Iterable[tuple[str, int, bytes]], name: str, layout: TableLayout, *, operator: str
+) -> dict[int, AggregateTable]:
+    """The tables that `FrozenTables` held, by namespace."""
+    batches = [_from_bytes(data, layout, operator=operator) for found, _, data in chunks if found == name]
+    if not batches:
+        return {}
+    whole = pa.concat_batches(batches)
+    namespaces = whole.column(_NAMESPACE).to_numpy()
+    rows = whole.drop_columns([_NAMESPACE])
+    tables: dict[int, AggregateTable] = {}
+    for namespace in np.unique(namespaces).tolist():
+        tables[namespace] = AggregateTable(layout)
+        tables[namespace].merge(rows.filter(pa.array(namespaces == namespace)))
+    return tables
+
+
+def _with_namespace(batch: pa.RecordBatch, namespace: int) -> pa.RecordBatch:
+    column = pa.array(np.full(batch.num_rows, namespace, dtype=np.int64))
+    return pa.RecordBatch.from_arrays(
+        [column, *batch.columns], schema=batch.schema.insert(0, pa.field(_NAMESPACE, pa.int64()))
+    )
+
+
+def _to_bytes(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _from_bytes(data: bytes, layout: TableLayout, *, operator: str) -> pa.RecordBatch:
+    wanted = layout.schema.insert(0, pa.field(_NAMESPACE, pa.int64()))
+    try:
+        with pa.ipc.open_stream(data) as reader:
+            batch = reader.read_next_batch()
+        return batch if batch.schema.equals(wanted) else batch.cast(wanted)
+    except (pa.ArrowException, ValueError, StopIteration) as error:
+        raise SerializationError(
+            f'the restored state of operator "{operator}" doesn\'t fit its aggregates',
+            detail=str(error),
+            hint="restore with the keys and aggregates that the snapshot was taken with, or give a new uid",
+        ) from error

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from tests.unit.operators.conftest import Harness
+
+from cutwater.errors import KeyTypeError, UserError
+from cutwater.operators.aggregations import Aggregation
+from cutwater.operators.columnar.partial import PartialAggregateOperator
+from cutwater.operators.columnar.plan import plan_aggregates
+from cutwater.operators.columnar.running import RunningColumnsOperator
+
+SCHEMA = pa.schema([("key", pa.string()), ("value", pa.int64()), ("name", pa.string()), ("weight", pa.float32())])
+COUNT = {"count": Aggregation("count")}
+
+
+def test_a_missing_key_column_is_named_with_the_columns_there_are() -> None:
+    with pytest.raises(UserError, match='no column "kye" for key_by') as caught:
+        plan_aggregates(SCHEMA, ["kye"], COUNT)
+    assert "value int64" in str(caught.value)
+
+
+def test_a_missing_value_column_is_named() -> None:
+    with pytest.raises(UserError, match='no column "price" for sum'):
+        plan_aggregates(SCHEMA, ["key"], {"sum": Aggregation("sum", "price")})
+
+
+def test_a_result_can_not_be_named_like_the_key() -> None:
+    with pytest.raises(UserError, match='two columns "key"'):
+        plan_aggregates(SCHEMA, ["key"], {"key": Aggregation("count")})
+
+
+@pytest.mark.parametrize(
+    ("keys", "aggregations"),
+    [
+        (["weight"], COUNT),
+        (["key"], {"sum": Aggregation("sum", "name")}),
+        (["key"], {"min": Aggregation("min", "name")}),
+        (["key"], {"sum": Aggregation("sum", lambda row: row.value)}),
+    ],
+    ids=["a float as key", "a sum of strings", "a smallest string", "a function"],
+)
+def test_what_columns_can_not_do_is_left_to_python(keys: list[str], aggregations: dict[str, Aggregation]) -> None:
+    assert plan_aggregates(SCHEMA, keys, aggregations) is None
+
+
+def test_aggregates_share_what_they_need() -> None:
+    plan = plan_aggregates(
+        SCHEMA, ["key"], {"n": Aggregation("count"), "m": Aggregation("count"), "mean": Aggregation("mean", "value")}
+    )
+    assert plan is not None
+    assert [(value.kind, value.column) for value in plan.values] == [
+        ("count", None),
+        ("sum", "value"),
+        ("count", "value"),
+    ]
+    assert plan.columns == {"key", "value"}
+
+
+@pytest.mark.parametrize("operator", [RunningColumnsOperator, PartialAggregateOperator])
+def test_a_null_key_is_refused_with_the_record(operator: type) -> None:
+    plan = plan_aggregates(SCHEMA, ["key"], COUNT)
+    task = Harness(operator(plan))
+    rows = [{"key": "a", "value": 1}, {"key": None, "value": 2}]
+    with pytest.raises(KeyTypeError, match="has no key") as caught:
+        task.operator.process(pa.RecordBatch.from_pylist(rows, schema=SCHEMA), 0)
+    assert "'value': 2" in str(caught.value)
+
+
+def test_a_float_column_of_32_bits_keeps_its_type_in_min_and_max() -> None:
+    plan = plan_aggregates(
+        SCHEMA, ["key"], {"low": Aggregation("min", "weight"), "total": Aggregation("sum", "weight")}
+    )
+    assert plan is not None
+    assert [field.type for field in plan.result_fields] == [pa.float32(), pa.float64()]
