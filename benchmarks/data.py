@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute
 import pyarrow.csv
 import pyarrow.parquet
 
@@ -125,7 +126,7 @@ def _generate(folder: Path, *, rows: int, keys: int, laps: int) -> None:
     ids = _zipf(random, rows=rows, keys=keys)
     values = random.integers(0, 1_000, rows)
     delays_ms = random.integers(0, DISORDER_MS + 1, rows)
-    names = pa.array([f"user_{number}" for number in range(keys)]).take(pa.array(ids))
+    names = pa.compute.binary_join_element_wise("user_", pa.array(np.arange(keys)).cast(pa.string()), "").take(ids)
     windows = _WindowTruth(ids, values, keys) if keys <= WINDOW_KEYS_MAX else None
     (folder / "parquet").mkdir()
     last_ms = 0

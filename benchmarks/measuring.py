@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Any
 
 from cutwater.api.jobs import JobHandle
 from cutwater.status import JobStatus
 
 POLL_SECONDS = 0.005
-RESULTS = Path("build/bench.jsonl")
 
 
 def wait_for(job: JobHandle, holds: Callable[[JobStatus], bool], seconds: float = 180.0) -> JobStatus:
@@ -31,10 +27,3 @@ def wait_for(job: JobHandle, holds: Callable[[JobStatus], bool], seconds: float 
 
 def median(values: Iterable[float]) -> float:
     return statistics.median(values)
-
-
-def record(measurement: dict[str, Any]) -> None:
-    """One line of JSON per measurement, for whoever compares runs."""
-    RESULTS.parent.mkdir(exist_ok=True)
-    with RESULTS.open("a") as file:
-        file.write(json.dumps(measurement) + "\n")

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 import cutwater as cw
-from benchmarks.measuring import median, record
+from benchmarks.measurements import Measurement, keep
+from benchmarks.measuring import median
 
 KEYS = 100_000
 
@@ -44,6 +45,17 @@ def measure(spark: Any, console: Console, *, records: int) -> None:
     }
     for name, seconds in rows.items():
         table.add_row(name, f"{median(seconds) * 1000:.1f} ms", f"{max(seconds) * 1000:.1f} ms")
-        record({"benchmark": "pauses", "what": name, "median_ms": median(seconds) * 1000, "keys": KEYS})
+        keep(
+            Measurement(
+                workload="pauses",
+                system="Cutwater",
+                backend="filesystem",
+                checkpoint_seconds=0.5,
+                parallelism=2,
+                rows=records,
+                p50_ms=median(seconds) * 1000,
+                more={"variant": name, "max_ms": max(seconds) * 1000, "keys": KEYS},
+            )
+        )
     table.add_row("size", f"{median(one.size_bytes for one in full) / 2**20:.1f} MiB", "")
     console.print(table)

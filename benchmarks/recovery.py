@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 import cutwater as cw
-from benchmarks.measuring import median, record, wait_for
+from benchmarks.measurements import Measurement, keep
+from benchmarks.measuring import median, wait_for
 from cutwater.api.jobs import JobHandle
 from cutwater.protocol.lifecycle import JobState
 from cutwater.status import JobStatus
@@ -137,5 +138,15 @@ def measure(spark: Any, console: Console, *, failures: int) -> None:
         parts = ("detection", "slots", "redeployment", "restore", "first_record", "total")
         medians = {part: median(getattr(one, part) for one in seen) for part in parts}
         table.add_row(name, *(f"{seconds * 1000:.0f} ms" for seconds in medians.values()))
-        record({"benchmark": "recovery", "failure": name, **medians})
+        keep(
+            Measurement(
+                workload="recovery",
+                system="Cutwater",
+                backend="filesystem",
+                checkpoint_seconds=0.3,
+                parallelism=2,
+                p50_ms=medians["total"] * 1000,
+                more={"variant": name, "failures": failures} | {f"{part}_seconds": medians[part] for part in parts},
+            )
+        )
     console.print(table)

@@ -30,6 +30,8 @@ START_UP_SECONDS_MAX = 120.0
 #: A run that was this much shorter than asked for is repeated with more rows.
 SHORT = 0.75
 ROWS_MIN = 200_000
+#: Of one batch query.
+BATCH_ROWS_MAX = 100_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class Subject:
     #: The layout for workloads in which event time matters.
     layout_in_time: Layout = "parquet"
     variables: dict[str, str] = field(default_factory=dict)
-    #: One batch query is short: it repeats itself, and is given the rows of the fastest stream instead.
+    #: One batch query is short: the program asks it again until the time is up.
     repeats_itself: bool = False
 
 
@@ -132,6 +134,8 @@ def measure_steadily(
     `rows` fixes the input instead, whatever the time that takes.
     """
     wanted = rows or _rounded(case.rows_per_second * seconds)
+    if rows is None and case.subject.repeats_itself:
+        wanted = min(wanted, BATCH_ROWS_MAX)
     for _ in range(3):
         note(f"{wanted:,} rows")
         found = measure(case, rows=wanted, target_seconds=seconds)

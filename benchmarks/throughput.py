@@ -14,10 +14,11 @@ from rich.console import Console
 from rich.table import Table
 
 import cutwater as cw
-from benchmarks.measuring import median, record
+from benchmarks.measurements import Measurement, keep
+from benchmarks.measuring import median
 
 KEYS = 1_000
-SETTINGS: dict[str, str | None] = {"off": None, "every 1 s": "1s", "every 100 ms": "100ms"}
+SETTINGS: dict[str, float | None] = {"off": None, "every 1 s": 1.0, "every 100 ms": 0.1}
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,12 @@ def key_of(index: int) -> str:
     return f"user_{index % KEYS}"
 
 
-def run(spark: Any, every: str | None, records: int) -> Run:
+def run(spark: Any, every_seconds: float | None, records: int) -> Run:
     """Seconds from the start of the tasks to the end of their input, without the start of Spark and slots."""
     with tempfile.TemporaryDirectory(prefix="cutwater-bench-") as folder:
-        checkpoints = (
-            cw.Checkpoints(mode="none") if every is None else cw.Checkpoints(every=every, storage=f"file://{folder}")
-        )
+        checkpoints = cw.Checkpoints(mode="none")
+        if every_seconds is not None:
+            checkpoints = cw.Checkpoints(every=every_seconds, storage=f"file://{folder}")
         env = cw.Environment(
             spark=spark, parallelism=2, checkpoints=checkpoints, state_backend="filesystem", restart=cw.restart.none()
         )
@@ -62,6 +63,16 @@ def measure(spark: Any, console: Console, *, records: int, rounds: int) -> None:
         spread = f"{min(overheads):+.1%} to {max(overheads):+.1%}"
         taken = median(one.checkpoints for one in measured)
         table.add_row(name, f"{speed:,.0f}", f"{median(overheads):+.1%}", spread, f"{taken:.0f}")
-        facts = {"benchmark": "throughput", "checkpoints": name, "records_per_second": speed}
-        record({**facts, "overhead": median(overheads)})
+        keep(
+            Measurement(
+                workload="throughput",
+                system="Cutwater",
+                backend="filesystem",
+                checkpoint_seconds=SETTINGS[name],
+                parallelism=2,
+                rows=records,
+                seconds=records / speed,
+                more={"variant": "objects", "overhead": median(overheads), "rounds": rounds},
+            )
+        )
     console.print(table)

@@ -17,9 +17,17 @@ class Workload:
     advancing: bool = False
 
 
+#: Those that `--workloads` chooses from unless told otherwise.
+TABLE = ("W1", "W2", "W3", "W4")
+
 WORKLOADS: dict[str, Workload] = {
     "W1": Workload("count per key, 1,000 keys", keys=1_000),
     "W2": Workload("count per key, 1 M keys", keys=1_000_000),
     "W3": Workload("10 s tumbling sum and count, 5 s out-of-orderness, 1,000 keys", keys=1_000, advancing=True),
     "W4": Workload("a Python function with keyed state, each record, 1,000 keys", keys=1_000),
+    # Not of the table: the same count seen from other sides.
+    "cold": Workload("W1 from the start of the process to the result", keys=1_000),
+    "growth-keys": Workload("count per key, more and more keys", keys=1_000),
+    "growth-parallelism": Workload("count per key, more and more slots", keys=1_000),
+    "latency": Workload("from the moment a record is due to its result at the sink", keys=None),
 }

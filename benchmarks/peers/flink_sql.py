@@ -1,7 +1,7 @@
 """Flink SQL: the whole job runs in the Java process, Python only submits it.
 
-`per record` is Flink's normal way, a result for each record. `per batch` is its mini-batch mode at its best: results
-wait for up to a second and are aggregated before the shuffle as well. `generated input` replaces the CSV files by rows
+`per record` is Flink's normal way, a result for each record. `per batch` is its mini-batch mode: results wait for up to a
+second and are aggregated before the shuffle as well. `generated input` replaces the CSV files by rows
 that Flink makes itself (uniform keys), which shows what reading text costs. Windows read two files that both span all
 of event time, as from two partitions of a log, since Flink doesn't read a folder's files in the order of time.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import time
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
@@ -45,7 +46,8 @@ RESULT_COLUMNS = {
     WINDOWS: "window_start TIMESTAMP(3), `key` STRING, total BIGINT, n BIGINT",
 }
 EVENT_TIME = f"""
-    , happened AS TO_TIMESTAMP_LTZ(event_time, 3), WATERMARK FOR happened AS happened - INTERVAL '{LATENESS_MS // 1_000}' SECOND
+    , happened AS TO_TIMESTAMP_LTZ(event_time, 3)
+    , WATERMARK FOR happened AS happened - INTERVAL '{LATENESS_MS // 1_000}' SECOND
 """
 
 
@@ -111,13 +113,11 @@ def measure(given: Settings) -> Result:
 def _collect(tables: TableEnvironment, query: str) -> Answer:
     found = tables.execute_sql(query).collect()
     if query == COUNTS:
-        return counts_answer(dict((row[0], row[1]) for row in found).values())
+        return counts_answer({row[0]: row[1] for row in found}.values())
     return windows_answer((_milliseconds(row[0]), row[2], row[3]) for row in found)
 
 
 def _milliseconds(local: object) -> int:
-    from datetime import UTC, datetime
-
     assert isinstance(local, datetime)
     return round(local.replace(tzinfo=UTC).timestamp() * 1_000)
 

@@ -7,6 +7,7 @@ the files are used up: a running total over the results does, and the process en
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
@@ -120,8 +121,6 @@ def finish(given: Settings, progress: Progress) -> None:
 
 def closable_rows(given: Settings) -> int:
     """Rows in windows that the last watermark closes."""
-    import json
-
     truth = json.loads((Path(given.files).parent / "truth.json").read_text())
     watermark_ms = truth["last_ms"] - LATENESS_MS
     return sum(rows for start, (_, rows, *_) in truth["windows"].items() if int(start) + WINDOW_MS <= watermark_ms)

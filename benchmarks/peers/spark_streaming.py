@@ -150,7 +150,8 @@ def _first_files(given: Settings, scratch: Path) -> Path:
     """The input of the warm-up: one batch of the files."""
     folder = scratch / "first-files"
     folder.mkdir()
-    for file in sorted(Path(given.files).iterdir())[: FILES_PER_BATCH_W4 if given.workload == "W4" else FILES_PER_BATCH]:
+    files = FILES_PER_BATCH_W4 if given.workload == "W4" else FILES_PER_BATCH
+    for file in sorted(Path(given.files).iterdir())[:files]:
         try:
             (folder / file.name).hardlink_to(file)
         except OSError:  # another file system

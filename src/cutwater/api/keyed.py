@@ -6,7 +6,7 @@ Running results: every record updates the state of its key and is answered by th
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from cutwater.api.connected import ConnectedStreams
 from cutwater.api.dataflow import OperatorSettings
@@ -26,6 +26,7 @@ from cutwater.operators.keyed import (
     RunningReduce,
     RunningSum,
 )
+from cutwater.operators.keyed_folds import RunningFolds
 from cutwater.operators.process import KeyedProcessOperator
 from cutwater.operators.windows.model import Assigner
 from cutwater.state.contract import Aggregate
@@ -63,21 +64,42 @@ class KeyedStream:
         """(key, largest so far)."""
         return self._running("max", value, RunningMax, (value,), update, settings)
 
-    def reduce(self, function: Callable[[Any, Any], Any], **settings: Unpack[OperatorSettings]) -> DataStream:
+    def reduce(
+        self,
+        function: Callable[[Any, Any], Any],
+        *,
+        update: Update = "record",
+        **settings: Unpack[OperatorSettings],
+    ) -> DataStream:
         """What the function makes of the reduction so far and the record; the first record stands for itself."""
         if not callable(function):
             raise UserError(f"reduce needs a function of two arguments, not {function!r}")
-        return self._apply("reduce", RunningReduce, (function,), settings, function)
+        return self._apply("reduce", RunningReduce, (function, update), settings, function)
 
-    def aggregate(self, aggregate: Aggregate, **settings: Unpack[OperatorSettings]) -> DataStream:
-        """(key, the aggregate's result so far)."""
+    def mean(
+        self, value: ValueSelector = None, *, update: Update = "record", **settings: Unpack[OperatorSettings]
+    ) -> DataStream:
+        """(key, mean so far)."""
+        named = {"mean": Aggregation("mean", value)}
+        return self._named("mean", named, update, settings, _label(value))
+
+    def aggregate(self, aggregate: Aggregate | None = None, *, update: Update = "record", **named: Any) -> DataStream:
+        """(key, the aggregate's result so far) of an object with `create_accumulator()`, `add(record, accumulator)`
+        and `get_result(accumulator)`. Or several of `cw.agg` in one pass, by the names of their fields."""
+        aggregations = {name: value for name, value in named.items() if isinstance(value, Aggregation)}
+        settings = cast(OperatorSettings, {name: value for name, value in named.items() if name not in aggregations})
+        if aggregations:
+            if aggregate is not None:
+                raise UserError("aggregate takes an object or named aggregates, not both")
+            return self._named("aggregate", aggregations, update, settings)
         for method in ("create_accumulator", "add", "get_result"):
             if isinstance(aggregate, type) or not callable(getattr(aggregate, method, None)):
                 raise UserError(
                     f"{aggregate!r} is not an aggregate",
-                    hint="pass an object with create_accumulator(), add(value, accumulator), get_result(accumulator)",
+                    hint="pass an object with create_accumulator(), add(value, accumulator), get_result(accumulator), "
+                    "or aggregates of cw.agg by name: aggregate(total=cw.agg.sum(…))",
                 )
-        return self._apply("aggregate", RunningAggregate, (aggregate,), settings, aggregate)
+        return self._apply("aggregate", RunningAggregate, (aggregate, update), settings, aggregate)
 
     def process(self, function: Any, **settings: Unpack[OperatorSettings]) -> DataStream:
         """A function of record and context, or an object with `process(record, context)`; state is the key's own."""
@@ -150,6 +172,25 @@ class KeyedStream:
             select=select,
             late_output=late_output,
             settings=settings,
+        )
+
+    def _named(
+        self,
+        operation: str,
+        aggregations: dict[str, Aggregation],
+        update: Update,
+        settings: OperatorSettings,
+        function: object = None,
+    ) -> DataStream:
+        return running_aggregates(
+            self._stream,
+            self._key,
+            aggregations,
+            operation=operation,
+            update=update,
+            on_values=(RunningFolds, (tuple(aggregations.items()),)),
+            settings=settings,
+            function=function,
         )
 
     def _running(

@@ -42,25 +42,18 @@ def true_divide(left: Any, right: Any) -> Any:
 
 def floor_divide(left: Any, right: Any) -> Any:
     left, right = _numbers(left, right)
-    if types.is_floating(left.type):
-        return _float_by_float(np.floor_divide, left, right)
-    if _cannot_fail(left, right):
-        values, divisor = _values_of(left), _constant_of(right)
-        return _with_nulls_of(left, values // divisor)
-    return _floor_divide_integers(left, right)
+    if types.is_integer(left.type):
+        _refuse_impossible_division(left, right)
+    return _by_numpy(np.floor_divide, left, right)
 
 
 def modulo(left: Any, right: Any) -> Any:
     """The rest of `//`, with the sign of the divisor."""
     left, right = _numbers(left, right)
     if types.is_floating(left.type):
-        return _float_by_float(np.remainder, left, right)
-    if _cannot_fail(left, right):
-        values, divisor = _values_of(left), _constant_of(right)
-        floored = values // divisor  # numpy divides by a constant far faster than % does
-        floored *= divisor
-        return _with_nulls_of(left, np.subtract(values, floored, out=floored))
-    return pc.subtract(left, pc.multiply(_floor_divide_integers(left, right), right))
+        return _by_numpy(np.remainder, left, right)
+    _refuse_impossible_division(left, right)
+    return _by_numpy(_rest_of_integers, left, right)
 
 
 def negate(value: Any) -> Any:
@@ -123,59 +116,58 @@ def _numbers(left: Any, right: Any) -> tuple[Any, Any]:
     return floating(left), floating(right)
 
 
-def _cannot_fail(left: Any, right: Any) -> bool:
-    """Division of a column by a constant where neither zero nor an overflow can occur."""
-    return isinstance(right, pa.Scalar) and isinstance(left, pa.Array) and right.as_py() not in (None, 0, -1)
+def _refuse_impossible_division(left: Any, right: Any) -> None:
+    """Of integers; a row with a null is none. Arrow's checked kernel would take 1 µs to note each such row."""
+    if _is_anywhere(0, right) and _any(pc.and_(pc.equal(right, pa.scalar(0, right.type)), pc.is_valid(left))):
+        raise pa.ArrowInvalid("divide by zero")
+    if types.is_unsigned_integer(left.type) or not _is_anywhere(-1, right):
+        return
+    smallest = -(1 << (left.type.bit_width - 1))
+    if _is_anywhere(smallest, left):
+        minus_one = pc.equal(right, pa.scalar(-1, right.type))
+        if _any(pc.and_(minus_one, pc.equal(left, pa.scalar(smallest, left.type)))):
+            raise pa.ArrowInvalid("overflow")
 
 
-def _floor_divide_integers(left: Any, right: Any) -> Any:
-    """Arrow rounds towards zero: one less where there is a rest and the signs differ."""
-    quotient = pc.divide_checked(left, right)
-    if types.is_unsigned_integer(quotient.type):
-        return quotient
-    zero = pa.scalar(0, quotient.type)
-    has_rest = pc.not_equal(pc.multiply(quotient, right), left)
-    signs_differ = pc.xor(pc.less(left, zero), pc.less(right, zero))
-    return pc.subtract(quotient, pc.and_(has_rest, signs_differ).cast(quotient.type))
-
-
-def _float_by_float(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Python's own rules for floats: the floor of a rounded quotient can be one too many."""
-    if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
-        return _float_by_float(function, pa.repeat(left, 1), right)[0]
-    with np.errstate(all="ignore"):
-        result = pa.array(function(_floats_of(left), _floats_of(right)), type=pa.float64())
-    for operand in (left, right):
-        if isinstance(operand, pa.Scalar):
-            result = result if operand.is_valid else pa.nulls(len(result), pa.float64())
-        else:
-            result = _null_where(operand, result)
-    return result
-
-
-def _floats_of(value: Any) -> Any:
+def _is_anywhere(number: int, value: Any) -> bool:
     if isinstance(value, pa.Scalar):
-        return np.float64(value.as_py() if value.is_valid else "nan")
-    return value.to_numpy(zero_copy_only=False)
+        return bool(value.as_py() == number)
+    return _any(pc.equal(value, pa.scalar(number, value.type)))
 
 
-def _values_of(array: Any) -> Any:
-    """The buffer as numpy sees it; what it holds where the array is null doesn't matter."""
-    if not array.null_count:
-        return array.to_numpy()
-    return pa.Array.from_buffers(array.type, len(array), [None, array.buffers()[1]], offset=array.offset).to_numpy()
+def _any(truths: Any) -> bool:
+    return truths.as_py() is True if isinstance(truths, pa.Scalar) else truths.true_count > 0
 
 
-def _constant_of(scalar: Any) -> Any:
-    """With the type of its column, so that numpy keeps it."""
-    return np.dtype(scalar.type.to_pandas_dtype()).type(scalar.as_py())
+def _by_numpy(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    """Two operands of one type. numpy divides as Python does, floats too: no floor of a rounded quotient."""
+    if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
+        return _by_numpy(function, pa.repeat(left, 1), right)[0]
+    with np.errstate(all="ignore"):  # 1.0 // 0 is inf, and what lies behind a null is anything
+        result = pa.array(function(_values_of(left), _values_of(right)), type=left.type)
+    return _null_where(right, _null_where(left, result))
 
 
-def _with_nulls_of(array: Any, values: Any) -> Any:
-    return _null_where(array, pa.array(values, type=array.type))
+def _rest_of_integers(left: Any, right: Any) -> Any:
+    rest = left // right  # for a constant far faster than numpy's %
+    rest *= right
+    return np.subtract(left, rest, out=rest)
 
 
-def _null_where(array: Any, result: Any) -> Any:
-    if not array.null_count:
+def _values_of(value: Any) -> Any:
+    """As numpy sees them; what it sees where there is a null doesn't matter."""
+    if isinstance(value, pa.Scalar):
+        # Typed, so that numpy keeps the type.
+        return np.dtype(value.type.to_pandas_dtype()).type(value.as_py() if value.is_valid else 1)
+    if value.null_count:
+        value = pa.Array.from_buffers(value.type, len(value), [None, value.buffers()[1]], offset=value.offset)
+    return value.to_numpy()
+
+
+def _null_where(operand: Any, result: Any) -> Any:
+    """The result, but null where the operand is."""
+    if isinstance(operand, pa.Scalar):
+        return result if operand.is_valid else pa.nulls(len(result), result.type)
+    if not operand.null_count:
         return result
-    return pc.if_else(array.is_valid(), result, pa.scalar(None, result.type))
+    return pc.if_else(operand.is_valid(), result, pa.scalar(None, result.type))

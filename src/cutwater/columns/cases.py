@@ -1,7 +1,7 @@
 """Which of several expressions holds for a row?
 
-Both branches are computed on all rows, which is the fastest; if one of them fails there, each is computed on the rows
-that chose it. So `when(n != 0).then(100 // n).otherwise(0)` never divides by zero.
+Both branches are computed on all rows, which is the fastest; one that fails there is computed on the rows that chose
+it. So `when(n != 0).then(100 // n).otherwise(0)` never divides by zero.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from cutwater.columns import values
 from cutwater.columns.expressions import Column, as_column
@@ -74,19 +74,12 @@ class Case(Column):
             condition = values.is_true(condition)
         except Exception as error:
             raise EvaluationFailed(self.condition.text, error) from error
-        try:
-            chosen, other = self.chosen.compute(batch), self.other.compute(batch)
-        except EvaluationFailed:
-            chosen, other = self._each_on_its_rows(batch, condition)
+        chosen = _branch(self.chosen, batch, condition, holds=True)
+        other = _branch(self.other, batch, condition, holds=False)
         try:
             return values.choose(condition, chosen, other)
         except Exception as error:
             raise EvaluationFailed(self.text, error) from error
-
-    def _each_on_its_rows(self, batch: pa.RecordBatch, condition: Any) -> tuple[Any, Any]:
-        if isinstance(condition, pa.Scalar):
-            condition = pa.repeat(condition, batch.num_rows)
-        return _on_rows(self.chosen, batch, condition), _on_rows(self.other, batch, pc.invert(condition))
 
     @property
     def columns(self) -> frozenset[str]:
@@ -101,13 +94,24 @@ class Case(Column):
         return f"{_written(tuple(branches))}otherwise({rest.text})"
 
 
-def _on_rows(expression: Column, batch: pa.RecordBatch, mask: pa.Array) -> Any:
-    """The expression where the mask is true, null elsewhere; as long as the batch, unless it is a scalar."""
-    result = expression.compute(batch.filter(mask))
+def _branch(expression: Column, batch: pa.RecordBatch, condition: Any, *, holds: bool) -> Any:
+    """The expression on all rows or, if it fails there, on those where the condition holds (or not); null elsewhere."""
+    try:
+        return expression.compute(batch)
+    except EvaluationFailed:
+        chosen = _flags_of(condition, batch.num_rows) == holds
+    needed = expression.columns
+    rows = batch.select([name for name in batch.schema.names if name in needed]) if needed else batch
+    result = expression.compute(rows.filter(pa.array(chosen)))
     if isinstance(result, pa.Scalar):
         return result
-    position = pc.subtract(pc.cumulative_sum(mask.cast(pa.int64())), 1)
-    return result.take(pc.if_else(mask, position, pa.scalar(None, pa.int64())))
+    return result.take(pa.array(np.cumsum(chosen) - 1, mask=~chosen))
+
+
+def _flags_of(condition: Any, rows: int) -> Any:
+    if isinstance(condition, pa.Scalar):
+        return np.full(rows, condition.as_py())
+    return condition.to_numpy(zero_copy_only=False)
 
 
 def _written(branches: tuple[tuple[Column, Column], ...]) -> str:

@@ -6,6 +6,7 @@ ends its process at once: whatever a user's function is doing, a zombie must not
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import socket
@@ -29,6 +30,9 @@ BACKGROUND_WORKERS_MAX = 4
 EXIT_CODE_ORPHAN = 70
 THREAD_SWITCH_SECONDS = 0.001
 """Python's default of 5 ms is what a network thread waits for the interpreter while user code computes."""
+COLLECTOR_THRESHOLDS = (100_000, 50, 50)
+"""A batch of rows is thousands of objects that all die together: Python's defaults would look at them again and again,
+which took two thirds of the time of a keyed function on typed rows."""
 
 
 class SlotOrder(msgspec.Struct, frozen=True):
@@ -73,6 +77,7 @@ def run_slot(order_bytes: bytes) -> str:
     """Blocks until the slot ended, and says how: "ended", or "failed: …"."""
     order = decode_order(order_bytes)
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)
     try:
         process = _SlotProcess(order)
         try:

@@ -245,6 +245,7 @@ class AssignTimestampsOperator(Operator):
     def on_watermark(self, timestamp_ms: int) -> None:
         if timestamp_ms == MAX_TIMESTAMP_MS:  # the input is complete, whatever the clocks say
             self._complete = True
+            self._event_time.tell(now=True)
             self.context.emit_watermark(timestamp_ms)
 
     def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:

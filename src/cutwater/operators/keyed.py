@@ -167,8 +167,8 @@ class RunningReduce(RunningOperator):
 
     state_name = "reduce"
 
-    def __init__(self, key: KeySelector, function: Callable[[Any, Any], Any]) -> None:
-        super().__init__(key)
+    def __init__(self, key: KeySelector, function: Callable[[Any, Any], Any], update: str = "record") -> None:
+        super().__init__(key, update)
         self._reduce = function
 
     @property
@@ -199,8 +199,8 @@ class RunningAggregate(RunningOperator):
 
     state_name = "aggregate"
 
-    def __init__(self, key: KeySelector, aggregate: Aggregate) -> None:
-        super().__init__(key)
+    def __init__(self, key: KeySelector, aggregate: Aggregate, update: str = "record") -> None:
+        super().__init__(key, update)
         self._aggregate = aggregate
 
     @property

@@ -93,6 +93,7 @@ class ReaderOperator(SourceOperator):
         self._open: deque[_OpenSplit] = deque()
         self._asked = False
         self._heard = False
+        self._had_split = False
         self._no_more = False
         self._stopped = False
         self._held: deque[_ReadBatch] = deque()
@@ -120,7 +121,7 @@ class ReaderOperator(SourceOperator):
             if found is not None:
                 self._leave(found)
         if self._event_time is not None:
-            self._event_time.tell(now=not worked)
+            self._event_time.tell(now=not worked or self.finished)
             self._count_time(self._event_time)
         return worked
 
@@ -240,7 +241,8 @@ class ReaderOperator(SourceOperator):
         unasked = len(self._open)
         # Before the coordinator has said anything, no split yet doesn't mean that there is none.
         if not unasked and self._event_time is not None and not self._held and self._heard:
-            self._event_time.clocks.without_splits(now_seconds, expects_one=not self._source.eager)
+            expects_one = self._had_split or not self._source.eager
+            self._event_time.clocks.without_splits(now_seconds, expects_one=expects_one)
         while unasked:
             unasked -= 1
             current = self._open[0]
@@ -312,6 +314,7 @@ class ReaderOperator(SourceOperator):
             if self._event_time is not None:  # a restored one may be known there already
                 self._event_time.opened(split.id, waiting.watermark_ms)
             self._waiting.popleft()
+            self._had_split = True
             count += 1
         return count
 

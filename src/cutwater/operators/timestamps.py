@@ -105,7 +105,7 @@ class TimestampReader:
         return with_times(batch, times)
 
     def _refuse(self, batch: Batch, column: pa.Array, times: Times, index: int, beyond: _Mask | None) -> NoReturn:
-        record = shown(rows_of(take_rows(batch, [index]))[0])
+        record = _shown_row(batch, index)
         if not column[index].is_valid:
             fact, said = "has no timestamp", "null"
         elif beyond is not None and beyond[index]:
@@ -195,11 +195,12 @@ def _scaled(numbers: Times, times: int, parts: int) -> tuple[Times, _Mask | None
 
 def _from_floats(column: pa.Array, unit: TimeUnit) -> tuple[Times, _Mask | None]:
     times, parts = _MS_PER_UNIT[unit]
-    # A float of seconds carries its milliseconds behind the point, so it is scaled before it is rounded down. 1e-4 of
-    # a millisecond is given to binary fractions: 0.001 s × 1000 must not become 0.
+    # A float of seconds carries its milliseconds behind the point, so it is scaled before it is rounded down; what only
+    # a binary fraction keeps from being whole is whole.
     numbers = column.fill_null(0.0).to_numpy(zero_copy_only=False).astype(np.float64) * times / parts
     nearest = np.round(numbers)
-    numbers = np.where(np.abs(numbers - nearest) < 1e-4, nearest, np.floor(numbers))
+    is_whole = np.abs(numbers - nearest) <= 2 * np.spacing(np.abs(numbers))
+    numbers = np.where(is_whole, nearest, np.floor(numbers))
     fits: _Mask = np.abs(numbers) < float(MAX_TIMESTAMP_MS)
     return np.where(fits, numbers, 0.0).astype(np.int64), None if fits.all() else ~fits
 
@@ -254,6 +255,15 @@ def _field_getter(name: str) -> Callable[[Any], Any]:
 
     get.__name__ = name
     return get
+
+
+def _shown_row(batch: Batch, index: int) -> str:
+    try:
+        return shown(rows_of(take_rows(batch, [index]))[0])
+    except (ValueError, OverflowError):  # a time that Python's datetime can't hold
+        assert isinstance(batch, pa.RecordBatch)
+        values = (_readable(column, index) for column in batch.columns)
+        return ", ".join(f"{name}={value}" for name, value in zip(batch.schema.names, values, strict=True))
 
 
 def _readable(column: pa.Array, index: int) -> str:

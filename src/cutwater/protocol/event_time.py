@@ -132,7 +132,7 @@ class SplitClocks:
             self.merge()
 
     def without_splits(self, now_seconds: float, *, expects_one: bool) -> None:
-        """There is no split to ask. `expects_one`: it has asked for the next; else none is meant for this task."""
+        """There is no split to ask. `expects_one`: another may follow soon; else none is meant for this task."""
         if not expects_one:
             self._no_splits_idle = self._out_of_work = True
             return

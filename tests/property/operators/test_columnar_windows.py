@@ -199,7 +199,7 @@ def test_late_records_leave_by_their_side_output_whole(
 
 @given(SLICES, st.integers(-1000, 1000))
 def test_the_windows_of_a_slice_are_those_that_hold_its_times(slices: Slices, time: int) -> None:
-    (start,) = slices.starts_of(np.array([time], dtype=np.int64)).tolist()
+    (start,) = slices.starts_of(slices.numbers_of(np.array([time], dtype=np.int64))).tolist()
     assert start <= time < start + slices.step_ms
     assert list(slices.windows_of(start)) == windows_of(time, slices)
     assert all(start in slices.slices_of(window) for window in slices.windows_of(start))

@@ -35,7 +35,7 @@ class Event(NamedTuple):
 def shuffled_events(random: Random, count: int, *, keys: int = 7) -> list[Event]:
     """No event is older than the newest before it by more than the disorder."""
     events = [Event(f"k{random.randrange(keys)}", random.randrange(count * 2) // 4 * 4, n) for n in range(count)]
-    return sorted(events, key=lambda event: event.time + random.randrange(DISORDER_MS))
+    return sorted(events, key=lambda event: event.time + random.randint(0, DISORDER_MS))
 
 
 def environment(seed: int, **options: Any) -> cw.Environment:
@@ -123,11 +123,11 @@ def test_a_sliding_window_join_equals_duckdbs(how: Any) -> None:
 def test_a_session_join_equals_duckdbs(seed: int, how: Any) -> None:
     left, right = both_sides(seed)
     env = environment(seed)
-    pairs = keyed(env, left).join(keyed(env, right), window=cw.session("6ms"), how=how, select=numbers)
+    pairs = keyed(env, left).join(keyed(env, right), window=cw.session("8ms"), how=how, select=numbers)
     expected = answer(
         f"""
         WITH both_sides AS (SELECT 'l' AS side, * FROM l UNION ALL SELECT 'r', * FROM r),
-        cut AS (SELECT *, time - lag(time) OVER (PARTITION BY key ORDER BY time) > 6 AS is_new FROM both_sides),
+        cut AS (SELECT *, time - lag(time) OVER (PARTITION BY key ORDER BY time) > 8 AS is_new FROM both_sides),
         numbered AS (
             SELECT *, sum(coalesce(is_new, false)::INT) OVER (PARTITION BY key ORDER BY time) AS session FROM cut
         )

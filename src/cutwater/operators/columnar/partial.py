@@ -30,20 +30,18 @@ class PartialAggregateOperator(Operator):
     def process(self, batch: Batch, port: int) -> None:
         assert isinstance(batch, pa.RecordBatch)
         refuse_null_keys(batch, self._plan.key_names, operator=self.context.name)
-        starts = None if self._slices is None else self._slices.starts_of(slice_times_of(batch, self.context.name))
+        slices = self._slices
+        numbers = None if slices is None else slices.numbers_of(slice_times_of(batch, self.context.name))
         keys = self._plan.keys_of(batch)
-        groups = group_rows(keys, None if starts is None else starts // self._step)
+        groups = group_rows(keys, numbers)
         columns = [_plain(key.take(pa.array(groups.first_rows))) for key in keys]
         columns += self._values_of(batch, groups)
-        if starts is not None:
-            columns.append(pa.array(starts[groups.first_rows]))
-        made = pa.RecordBatch.from_arrays(columns, schema=self._schema)
-        self.context.emit(made if self._slices is not None else with_latest_time(made, times_of(batch)))
-
-    @property
-    def _step(self) -> int:
-        assert self._slices is not None
-        return self._slices.step_ms
+        if slices is None or numbers is None:
+            made = pa.RecordBatch.from_arrays(columns, schema=self._schema)
+            self.context.emit(with_latest_time(made, times_of(batch)))
+        else:
+            columns.append(pa.array(slices.starts_of(numbers[groups.first_rows])))
+            self.context.emit(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
     def _values_of(self, batch: pa.RecordBatch, groups: Groups) -> list[pa.Array]:
         values = []

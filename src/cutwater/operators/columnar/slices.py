@@ -15,6 +15,7 @@ import pyarrow as pa
 from cutwater.batches import Times, times_of
 from cutwater.errors import UserError
 from cutwater.state.columnar.buffers import Integers
+from cutwater.state.columnar.compiling import kernel
 
 SLICE_COLUMN = "__slice"
 
@@ -32,11 +33,15 @@ class Slices:
         """How long a slice is."""
         return math.gcd(self.size_ms, self.every_ms)
 
-    def starts_of(self, times: Times) -> Integers:
-        """The beginning of each record's slice."""
-        step = self.step_ms
-        starts: Integers = np.floor_divide(times - self.offset_ms, step) * step + self.offset_ms
-        return starts
+    def numbers_of(self, times: Times) -> Integers:
+        """Each record's slice as a number: neighbouring slices have neighbouring numbers."""
+        numbers: Integers = np.empty(len(times), dtype=np.int64)
+        _number_slices(times, self.offset_ms, self.step_ms, numbers)
+        return numbers
+
+    def starts_of(self, numbers: Integers) -> Integers:
+        """The beginning of each numbered slice."""
+        return numbers * self.step_ms + self.offset_ms
 
     def last_window_of(self, slice_ms: int) -> int:
         """The beginning of the last window with this slice: when it is over, nobody needs the slice."""
@@ -50,6 +55,19 @@ class Slices:
 
     def slices_of(self, window_ms: int) -> range:
         return range(window_ms, window_ms + self.size_ms, self.step_ms)
+
+
+@kernel
+def _number_slices(times: Times, offset_ms: int, step_ms: int, numbers: Integers) -> None:
+    """Dividing is slow, and a record mostly falls into the slice of the one before it."""
+    begin, end, number = np.int64(0), np.int64(0), np.int64(0)
+    for row in range(len(times)):
+        time = times[row]
+        if not begin <= time < end:
+            number = (time - offset_ms) // step_ms
+            begin = number * step_ms + offset_ms
+            end = begin + step_ms
+        numbers[row] = number
 
 
 def slice_times_of(batch: pa.RecordBatch, operator: str) -> Times:

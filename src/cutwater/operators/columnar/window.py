@@ -53,7 +53,8 @@ class WindowColumnsOperator(Operator):
             starts: Integers = batch.column(SLICE_COLUMN).to_numpy()
         else:
             refuse_null_keys(batch, self._plan.key_names, operator=self.context.name)
-            starts = self._slices.starts_of(slice_times_of(batch, self.context.name))
+            times = slice_times_of(batch, self.context.name)
+            starts = self._slices.starts_of(self._slices.numbers_of(times))
         found = np.unique(starts).tolist()
         if len(found) == 1:
             self._add(found[0], batch)

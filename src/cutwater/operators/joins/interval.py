@@ -94,10 +94,10 @@ class IntervalJoinOperator(JoinOperator):
             pairs.times += [max(other, time) for other in partner_times]
 
     def _new_buffer(self, key: Any, due_ms: int) -> tuple[Side, Side]:
-        left, right = (([], [], bytearray() if preserved else None) for preserved in self._preserved)
-        self._buffers.put(key, (left, right))
+        buffer = _new_side(self._preserved[LEFT]), _new_side(self._preserved[RIGHT])
+        self._buffers.put(key, buffer)
         self._wake(key, due_ms)
-        return left, right
+        return buffer
 
     def _on_timer(self, key: Any, namespace: Any) -> None:
         buffer = self._buffers.get(key)
@@ -151,6 +151,10 @@ class IntervalJoinOperator(JoinOperator):
     @staticmethod
     def _copy_of(buffer: Any) -> Any:
         return tuple((times[:], rows[:], None if had_ones is None else had_ones[:]) for times, rows, had_ones in buffer)
+
+
+def _new_side(preserved: bool) -> Side:
+    return [], [], bytearray() if preserved else None
 
 
 def _insert(side: Side, time: int, row: Any, *, had_partner: bool) -> None:

@@ -37,6 +37,7 @@ from cutwater.protocol.key_groups import KeyGroups
 from cutwater.protocol.timers import Timer
 from cutwater.protocol.watermarks import MAX_TIMESTAMP_MS
 from cutwater.state.contract import KeyedBackend, TimerState
+from cutwater.state.values import copy_value, is_immutable
 
 CONTENTS_STATE = "__window"
 TRIGGER_STATE = "__trigger"
@@ -295,8 +296,9 @@ class WindowOperator(FunctionOperator):
             result = self._trigger.on_event_time(time_ms, window, self._pane_context)
         except Exception as error:
             self._blame_trigger(error, timer)
-        self._obey(result, window, self._contents_of(pane), time_ms)
-        if self._time == "event" and time_ms == self._clean_up_ms(window):
+        ends = self._time == "event" and time_ms == self._clean_up_ms(window)
+        self._obey(result, window, self._contents_of(pane), time_ms, ends=ends)
+        if ends:
             self._clean_up(pane, window)
 
     def _on_processing_timer(self, timer: Timer) -> None:
@@ -311,8 +313,9 @@ class WindowOperator(FunctionOperator):
             result = self._trigger.on_processing_time(time_ms, window, self._pane_context)
         except Exception as error:
             self._blame_trigger(error, timer)
-        self._obey(result, window, self._contents_of(pane), None)
-        if self._time == "processing" and time_ms == self._clean_up_ms(window):
+        ends = self._time == "processing" and time_ms == self._clean_up_ms(window)
+        self._obey(result, window, self._contents_of(pane), None, ends=ends)
+        if ends:
             self._clean_up(pane, window)
 
     def _clean_up(self, pane: Pane, window: Window) -> None:
@@ -336,10 +339,13 @@ class WindowOperator(FunctionOperator):
 
     # Results.
 
-    def _obey(self, result: TriggerResult, window: Window, contents_pane: Pane, time_ms: int | None) -> None:
+    def _obey(
+        self, result: TriggerResult, window: Window, contents_pane: Pane, time_ms: int | None, *, ends: bool = False
+    ) -> None:
         """`time_ms`: of the record or the timer that made the trigger say so, if it is event time."""
+        contents = self._contents.of(contents_pane[0])
         if result.fires:
-            current = self._contents.of(contents_pane[0]).get(contents_pane, MISSING)
+            current = contents.get(contents_pane, MISSING)
             if current is not MISSING:
                 if window.max_timestamp_ms < MAX_TIMESTAMP_MS:
                     time_ms = window.max_timestamp_ms
@@ -347,8 +353,11 @@ class WindowOperator(FunctionOperator):
                     time_ms = self._watermark_ms
                 # Else a window without an end: its results have the time of what made it fire.
                 self._fire_window(current, window, contents_pane, time_ms)
+                if self._fold.mutable and not ends and not result.purges and not is_immutable(current):
+                    # What was given away must not change with the records to come.
+                    contents[contents_pane] = copy_value(current, state=CONTENTS_STATE, key=contents_pane)
         if result.purges:
-            self._contents.of(contents_pane[0]).pop(contents_pane, None)
+            contents.pop(contents_pane, None)
 
     def _fire_window(self, current: Any, window: Window, contents_pane: Pane, time_ms: int | None) -> None:
         if self._result_times and (self._result_times[-1] is None) != (time_ms is None):

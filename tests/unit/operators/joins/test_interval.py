@@ -93,6 +93,14 @@ def test_state_is_dropped_when_the_watermark_has_passed_the_interval(task: Any) 
     assert chain.backend.size() == 0
 
 
+def test_what_may_still_find_a_partner_stays_when_its_elders_go(task: Any) -> None:
+    chain = task(joined())
+    left(chain, ("a", 10), ("a", 11))
+    chain.operator.on_watermark(15)
+    right(chain, ("a", 16))
+    assert chain.output == [("a11", "A16")]
+
+
 def test_a_key_that_never_rests_does_not_grow_without_end(task: Any) -> None:
     chain = task(joined())
     for time in range(0, 1000, 2):

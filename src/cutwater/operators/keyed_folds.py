@@ -1,0 +1,44 @@
+"""What are several built-in aggregates per key so far, on Python values, in one pass?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from cutwater.batches import Batch, row_maker
+from cutwater.graph.keys import KeySelector
+from cutwater.operators.aggregations import Aggregation
+from cutwater.operators.keyed import RunningOperator
+from cutwater.operators.keyed_values import MISSING
+from cutwater.operators.windows.folds import Several, fold_of
+from cutwater.operators.windows.results import key_names
+
+
+class RunningFolds(RunningOperator):
+    """A named row for each record: the key's columns and the aggregates so far."""
+
+    state_name = "aggregates"
+
+    def __init__(
+        self, key: KeySelector, aggregations: tuple[tuple[str, Aggregation], ...], update: str = "record"
+    ) -> None:
+        super().__init__(key, update)
+        self._fold = Several([fold_of(aggregation) for _, aggregation in aggregations])
+        self._names = (*key_names(key), *(name for name, _ in aggregations))
+        self._one_key = len(key.columns) <= 1
+
+    def _inputs_of(self, batch: Batch, keys: list[Any]) -> list[Any]:
+        self._inputs = self._fold.inputs_of(batch, self.context.name)
+        return list(range(len(keys)))
+
+    def _update(self, keys: list[Any], inputs: Iterator[Any]) -> list[Any]:
+        group_of, groups = self._values.group_of, self._values.groups()
+        add, result_of, columns = self._fold.add, self._fold.result, self._inputs
+        make, one_key = row_maker(self._names), self._one_key
+        results = []
+        for index in inputs:
+            key = keys[index]
+            accumulators = groups[group_of[key]]
+            accumulators[key] = grown = add(accumulators.get(key, MISSING), columns, (index,))
+            results.append(make(((key,) if one_key else key) + tuple(result_of(grown))))
+        return results
