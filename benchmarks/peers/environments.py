@@ -55,7 +55,7 @@ def python_of(name: str) -> Path:
 
 
 def _interpreter(versions: tuple[str, ...]) -> str:
-    """Our own Python if it will do, else one on the PATH. Some of those are only shims, so each must prove its version."""
+    """Our own Python if it will do, else one on the PATH. Some are only shims, so each must prove its version."""
     candidates = [sys.executable, *(found for version in versions if (found := shutil.which(f"python{version}")))]
     for candidate in candidates:
         said = subprocess.run(

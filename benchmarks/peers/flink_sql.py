@@ -1,9 +1,9 @@
 """Flink SQL: the whole job runs in the Java process, Python only submits it.
 
-`per record` is Flink's normal way, a result for each record. `per batch` is its mini-batch mode: results wait for up to a
-second and are aggregated before the shuffle as well. `generated input` replaces the CSV files by rows
-that Flink makes itself (uniform keys), which shows what reading text costs. Windows read two files that both span all
-of event time, as from two partitions of a log, since Flink doesn't read a folder's files in the order of time.
+`per record` is Flink's normal way, a result for each record. `per batch` is its mini-batch mode: results wait for up
+to a second and are aggregated before the shuffle as well. `generated input` replaces the CSV files by rows that Flink
+makes itself (uniform keys), which shows what reading text costs. Windows read two files that both span all of event
+time, as from two partitions of a log, since Flink doesn't read a folder's files in the order of time.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ import pytest
 
 # As `cutwater run examples/x.py` does: the example finds its neighbours.
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+# As `python -m benchmarks.run` does, in the folder of the project.
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from cutwater.api.dataflow import OperatorSettings
-from cutwater.batches import schema_with_times
+from cutwater.batches import schema_with_times, time_column_of
 from cutwater.durations import Duration, parse_duration
 from cutwater.errors import ConfigurationError, GraphError, UserError
 from cutwater.graph.keys import KeySelector
@@ -106,7 +106,10 @@ def lookup_stream(
     inputs = LookupInputs(asked, offered, pairing, how == "left", stream_key, late_output)
     ports = stream._inputs(port=0, key=stream_key) + versions._inputs(port=1)
     operator = EventTimeLookupOperator if time == "event" else LatestLookupOperator
-    return stream._derive("lookup", operator, (inputs,), ports, settings, select, _schema_of(pairing))
+    # The latest version can be looked up without event time; then the pairs have none either.
+    timed = time == "event" or (stream.schema is not None and time_column_of(stream.schema) is not None)
+    schema = _schema_of(pairing, timed=timed)
+    return stream._derive("lookup", operator, (inputs,), ports, settings, select, schema)
 
 
 def _check_right_side(right: Any) -> None:
@@ -170,8 +173,10 @@ def _pairing_of(
     return pairing_of(select, schemas, left_key=one, right_key=other)
 
 
-def _schema_of(pairing: Pairing) -> pa.Schema | None:
-    return schema_with_times(pairing.schema) if isinstance(pairing, ColumnPairing) else None
+def _schema_of(pairing: Pairing, *, timed: bool = True) -> pa.Schema | None:
+    if not isinstance(pairing, ColumnPairing):
+        return None
+    return schema_with_times(pairing.schema) if timed else pairing.schema
 
 
 def _bounds_of(between: Any) -> tuple[int, int]:

@@ -1,7 +1,7 @@
-"""Which columns does a source have to read?
+"""Which columns does a source have to read, and how much at once?
 
-Those that somebody behind it uses. Operators on columns say what they read; a function of the user's may look at
-anything, so in front of one all columns are read.
+Those that somebody behind it uses. Operators on columns say what they read, and like their batches large; a function of
+the user's may look at anything, so in front of one all columns are read, in batches that don't keep it busy for long.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import replace
 from cutwater.api.dataflow import Build
 from cutwater.graph.model import ColumnUse, LogicalGraph, LogicalNode, NodeKind
 from cutwater.operators.event_time import TimestampSelector
+from cutwater.operators.source import COLUMNAR_ROWS_PER_BATCH
 
 
 def narrow_sources(graph: LogicalGraph) -> LogicalGraph:
@@ -24,14 +25,16 @@ def _narrowed(graph: LogicalGraph, node: LogicalNode) -> LogicalNode:
     use = _use_behind(graph, node.uid)
     if use is None:
         return node
+    _, at_most_once, timestamps = (*node.build.arguments, None)[:3]
     needs = use.needs
-    for argument in node.build.arguments[2:]:  # the source assigns timestamps itself
-        selector: TimestampSelector = argument[0]
+    if timestamps is not None:  # the source assigns them itself
+        selector: TimestampSelector = timestamps[0]
         if selector.column is None:
             return node
         needs = needs | {selector.column}
     source = node.connector.narrowed(needs, use.as_keys)
-    return replace(node, connector=source, build=replace(node.build, arguments=(source, *node.build.arguments[1:])))
+    arguments = (source, at_most_once, timestamps, COLUMNAR_ROWS_PER_BATCH)
+    return replace(node, connector=source, build=replace(node.build, arguments=arguments))
 
 
 def _use_behind(graph: LogicalGraph, uid: str) -> ColumnUse | None:

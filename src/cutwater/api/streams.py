@@ -17,7 +17,7 @@ from cutwater.api.dataflow import Dataflow, Input, OperatorSettings, Output, spr
 from cutwater.api.joins import Key, LookupKind, LookupTime, Select, lookup_stream
 from cutwater.api.keyed import KeyedStream
 from cutwater.api.watermarks import refuse_settings_of_source, refuse_without_source
-from cutwater.batches import schema_with_times, time_column_of
+from cutwater.batches import TIME_METADATA, schema_with_times, time_column_of
 from cutwater.columns.expressions import Column, col, lit
 from cutwater.config import refuse_unknown
 from cutwater.connectors import sinks
@@ -133,12 +133,14 @@ class DataStream:
     ) -> DataStream:
         """Whole batches: Arrow record batches of a typed stream, lists of values of any other.
 
-        `schema` promises what the function returns, so that what follows can run on columns.
+        `schema` promises what the function returns, so that what follows can run on columns. If it has the column of
+        the event time, that stays the event time.
         """
         if not callable(function):
             raise UserError(f"map_batches needs a function, not {function!r}")
-        arguments = (function, schema)
-        return self._derive("map_batches", MapBatchesOperator, arguments, self._inputs(), settings, function, schema)
+        promised = None if schema is None else _with_times_of(self.schema, schema)
+        arguments = (function, promised)
+        return self._derive("map_batches", MapBatchesOperator, arguments, self._inputs(), settings, function, promised)
 
     def process(self, function: Any, **settings: Unpack[OperatorSettings]) -> DataStream:
         """A function of record and context, or an object with `process(record, context)`; may have side outputs."""
@@ -295,6 +297,16 @@ def _key_selector(keys: tuple[str | Callable[[Any], Any], ...]) -> KeySelector:
         f"key_by can't make a key of {', '.join(map(repr, keys)) or 'nothing'}",
         hint='give a column (key_by("word")), several (key_by("city", "day")), or one function of the record',
     )
+
+
+def _with_times_of(known: pa.Schema | None, schema: pa.Schema) -> pa.Schema:
+    """The schema, in which the column that was the event time still is."""
+    name = None if known is None else time_column_of(known)
+    if known is None or name is None or name not in schema.names or time_column_of(schema) is not None:
+        return schema
+    if not schema.field(name).type.equals(known.field(name).type):
+        return schema
+    return schema.with_metadata({**(schema.metadata or {}), TIME_METADATA: name.encode()})
 
 
 def _timestamp_selector(timestamp: str | Callable[[Any], Any], unit: TimeUnit | None) -> TimestampSelector:

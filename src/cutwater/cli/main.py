@@ -16,6 +16,7 @@ from cutwater.cli.demo import demo
 from cutwater.cli.run import run
 from cutwater.cli.simulate import simulate
 from cutwater.cli.version import version
+from cutwater.cli.warm_up import warm_up
 
 
 class _ShowsFailures(TyperGroup):
@@ -55,3 +56,4 @@ app.command()(demo)
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.command()(simulate)
 app.command()(version)
+app.command()(warm_up)

@@ -16,6 +16,9 @@ from cutwater.operators.metrics import TaskMetrics
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
 from cutwater.state.contract import FrozenKeyedState, KeyedBackend
 
+PYTHON_ROWS_MAX = 2048
+"""Rows of a typed batch that become Python objects at once: more of them don't fit into the processor's cache."""
+
 
 @dataclass(frozen=True, slots=True)
 class FrozenList:
@@ -79,6 +82,8 @@ class Operator(ABC):
     context: OperatorContext
     #: False: watermarks end here, and the operator makes its own (`context.emit_watermark`).
     forwards_time: ClassVar[bool] = True
+    #: Typed batches come in parts of at most so many rows; None: whole.
+    typed_rows_max: ClassVar[int | None] = None
 
     def open(self, context: OperatorContext) -> None:
         """Before the first batch, after state was restored. May block."""
@@ -148,7 +153,9 @@ class SourceOperator(Operator):
 
     @property
     def alignment(self) -> tuple[str, int] | None:
-        """The group of sources that wait for each other, and how far this one may be ahead (ms). Also before `open`."""
+        """The group of sources that wait for each other, and how far this one may be ahead (ms). Also before `open`.
+
+        Such a source reads no further than its first watermarks before `limit_time` was called."""
         return None
 
     @property

@@ -16,7 +16,7 @@ import numpy as np
 from cutwater.batches import Batch, ObjectBatch, rows_of, times_of
 from cutwater.graph.keys import KeySelector
 from cutwater.operators.aggregations import ValueSelector
-from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot
+from cutwater.operators.contract import PYTHON_ROWS_MAX, Operator, OperatorContext, OperatorSnapshot
 from cutwater.operators.keyed_values import MISSING, KeyedValues
 from cutwater.operators.user_code import NO_RECORD, keys_of, last_taken, map_rows, raise_user_error
 from cutwater.protocol.ids import CheckpointId
@@ -25,6 +25,8 @@ from cutwater.state.contract import Aggregate, KeyedBackend
 
 class RunningOperator(Operator):
     """A value per key, which every record of the key updates."""
+
+    typed_rows_max = PYTHON_ROWS_MAX
 
     state_name: ClassVar[str]
 

@@ -16,7 +16,7 @@ import numpy as np
 from cutwater.batches import Batch, ObjectBatch, Times, rows_of, times_of
 from cutwater.errors import UserError
 from cutwater.graph.keys import KeySelector
-from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot
+from cutwater.operators.contract import PYTHON_ROWS_MAX, Operator, OperatorContext, OperatorSnapshot
 from cutwater.operators.event_time import frozen_watermark, restored_watermark
 from cutwater.operators.timers import EVENT_TIMERS, PROCESSING_TIMERS, take_due, time_ms_of
 from cutwater.operators.user_code import keys_of, map_rows, name_of, raise_user_error, shown
@@ -152,6 +152,8 @@ class FunctionContext:
 
 class FunctionOperator(Operator):
     """Opens and closes a user's object, runs its methods over rows, and sends what they put out."""
+
+    typed_rows_max = PYTHON_ROWS_MAX
 
     def __init__(self, function: Any) -> None:
         if isinstance(function, type):

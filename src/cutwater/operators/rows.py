@@ -9,15 +9,26 @@ from typing import Any, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from cutwater.batches import Batch, ObjectBatch, rows_of, take_rows, times_of, with_times, without_time_column
+from cutwater.batches import (
+    Batch,
+    ObjectBatch,
+    rows_of,
+    take_rows,
+    time_column_of,
+    times_of,
+    with_times,
+    without_time_column,
+)
 from cutwater.errors import UserFunctionError
-from cutwater.operators.contract import Operator
+from cutwater.operators.contract import PYTHON_ROWS_MAX, Operator
 from cutwater.operators.schemas import conforming
 from cutwater.operators.user_code import last_taken, map_rows, name_of, raise_user_error, shown
 
 
 class MapOperator(Operator):
     """One output for each record."""
+
+    typed_rows_max = PYTHON_ROWS_MAX
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
@@ -29,6 +40,8 @@ class MapOperator(Operator):
 
 class FlatMapOperator(Operator):
     """Any number of outputs for each record: the function returns an iterable, or is a generator."""
+
+    typed_rows_max = PYTHON_ROWS_MAX
 
     def __init__(self, function: Callable[[Any], Iterable[Any]]) -> None:
         self._function = function
@@ -69,6 +82,8 @@ class FlatMapOperator(Operator):
 
 class FilterOperator(Operator):
     """The records for which the function is true; a typed batch stays typed."""
+
+    typed_rows_max = PYTHON_ROWS_MAX
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self._function = function
@@ -152,9 +167,12 @@ class MapBatchesOperator(Operator):
         )
 
     def _promised(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """With a schema, exactly that; the time column may come with it."""
+        """With a schema, exactly that; a time column that it doesn't have may come with it."""
         if self._schema is None:
             return batch
+        if time_column_of(self._schema) is not None:
+            promised = conforming(batch, self._schema, operator=self.context.name)
+            return promised.replace_schema_metadata(self._schema.metadata)
         timed = times_of(batch)
         return with_times(conforming(without_time_column(batch), self._schema, operator=self.context.name), timed)
 

@@ -27,10 +27,13 @@ from cutwater.operators.user_code import raise_connector_error
 from cutwater.protocol.event_time import WatermarkStrategy
 from cutwater.protocol.ids import CheckpointId
 from cutwater.protocol.splits import Split
+from cutwater.protocol.watermarks import MIN_TIMESTAMP_MS
 
 READERS_STATE = "readers"
 OBJECTS_PER_BATCH = 1024
-ROWS_PER_BATCH = 131_072
+ROWS_PER_BATCH = 16_384
+#: Where nothing behind the source turns rows into Python objects.
+COLUMNAR_ROWS_PER_BATCH = 131_072
 UNCONFIRMED_BATCHES_MAX = 4
 #: Between two polls of a reader that has nothing and can't say when it will.
 ASK_AGAIN_SECONDS = 0.005
@@ -86,7 +89,8 @@ class ReaderOperator(SourceOperator):
         self._source = source
         self._timestamps = timestamps
         self._event_time: EventTime | None = None
-        self._limit_ms: int | None = None
+        #: An aligned source finds out where it is, and waits for the coordinator's first word.
+        self._limit_ms: int | None = None if self.alignment is None else MIN_TIMESTAMP_MS
         self._at_most_once = at_most_once
         self._limit = limit or (OBJECTS_PER_BATCH if source.schema is None else ROWS_PER_BATCH)
         self._waiting: deque[SplitPosition] = deque()

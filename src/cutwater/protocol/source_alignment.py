@@ -54,7 +54,9 @@ class SourceFinished:
 
 @dataclass(frozen=True, slots=True)
 class LimitSource:
-    """Read no split of the task whose watermark is beyond the limit; None: read all."""
+    """Read no split of the task whose watermark is beyond the limit; None: read all.
+
+    A task starts with the beginning of time as its limit: it may find out where it is, and waits for the first word."""
 
     task: TaskId
     limit_ms: int | None
@@ -71,7 +73,8 @@ class SourceAlignment:
         #: Of the tasks that count. All do, until they say otherwise.
         self._reached_ms: dict[TaskId, int] = dict.fromkeys(members, MIN_TIMESTAMP_MS)
         self._finished: set[TaskId] = set()
-        self._limits_ms: dict[TaskId, int | None] = dict.fromkeys(members)
+        #: Nobody reads on before it has heard how far it may: that is how its task starts.
+        self._limits_ms: dict[TaskId, int | None] = dict.fromkeys(members, MIN_TIMESTAMP_MS)
 
     def handle(self, event: Event) -> list[LimitSource]:
         """The limits that change; often none."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from cutwater.batches import Batch
+from cutwater.batches import Batch, ObjectBatch
 from cutwater.graph.model import ExecutionEdge, Vertex
 from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot, SourceOperator
 from cutwater.operators.event_time import frozen_watermark, restored_watermark
@@ -34,6 +34,7 @@ class Chain:
         self.vertex = vertex
         self._metrics = metrics
         self.operators: list[Operator] = [node.build() for node in vertex.operators]
+        self._enter = _entrance(self.operators[0])
         self._outputs = outputs
         indices = range(len(self.operators))
         #: By operator: the last watermark that left it.
@@ -71,7 +72,7 @@ class Chain:
             operator.open(context)
 
     def process(self, batch: Batch, port: int) -> None:
-        self.operators[0].process(batch, port)
+        self._enter(batch, port)
 
     @property
     def restored_ms(self) -> int | None:
@@ -215,7 +216,7 @@ class Chain:
         return calls + routes
 
     def _call(self, receiver: int, port: int) -> Target:
-        process = self.operators[receiver].process
+        process = _entrance(self.operators[receiver])
 
         def call(batch: Batch) -> None:
             if batch.num_rows:
@@ -232,3 +233,19 @@ class Chain:
                 router.route(batch)
 
         return route
+
+
+def _entrance(operator: Operator) -> Callable[[Batch, int], None]:
+    """The operator's `process`, for batches of any size."""
+    process, rows_max = operator.process, operator.typed_rows_max
+    if rows_max is None:
+        return process
+
+    def enter(batch: Batch, port: int) -> None:
+        if isinstance(batch, ObjectBatch) or batch.num_rows <= rows_max:
+            process(batch, port)
+        else:
+            for first in range(0, batch.num_rows, rows_max):
+                process(batch.slice(first, rows_max), port)
+
+    return enter

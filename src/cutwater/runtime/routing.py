@@ -24,7 +24,7 @@ from cutwater.state.columnar.key_groups import RowRouting, refuse_null_keys
 from cutwater.state.columnar.key_index import can_be_indexed
 
 OBJECT_ROWS_MAX = 2048
-TYPED_ROWS_MAX = 65536
+TYPED_ROWS_MAX = 16_384
 #: A typed part of this size is sent by itself: to join it with others costs more than it saves.
 TYPED_ROWS_ALONE = 8192
 KNOWN_KEYS_MAX = 262_144

@@ -197,6 +197,18 @@ def times(record: Event, version: Event | None) -> tuple[int, int | None]:
     return record.number, version and version.time
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_what_leaves_alone_is_in_time_for_a_window_behind_the_join(seed: int) -> None:
+    left, right = both_sides(seed)
+    env = environment(seed)
+    pairs = keyed(env, left).join(keyed(env, right), between=("-12ms", "30ms"), how="full", select=numbers)
+    counts = pairs.key_by(lambda pair: 0).window(TUMBLING).count().execute_and_collect()
+    ((expected,),) = answer(
+        "SELECT count(*) FROM l FULL JOIN r ON l.key = r.key AND r.time - l.time BETWEEN -12 AND 30", left, right
+    )
+    assert sum(result[-1] for result in counts) == expected
+
+
 @pytest.mark.parametrize("how", KINDS)
 def test_typed_streams_join_as_tables_do(how: Any, tmp_path: Path) -> None:
     left, right = both_sides(7)

@@ -30,7 +30,7 @@ groups = st.lists(st.builds(Member, st.sampled_from("ab"), st.integers(0, 15)), 
 def test_the_slowest_that_counts_can_read_and_nobody_is_too_far_ahead(members, events):
     alignment = SourceAlignment(dict(zip(TASKS, members, strict=True)))
     group_of = dict(zip(TASKS, members, strict=True))
-    limits = dict.fromkeys(TASKS)
+    limits = dict.fromkeys(TASKS, MIN_TIMESTAMP_MS)
     reached = dict.fromkeys(TASKS, MIN_TIMESTAMP_MS)
     finished = set()
     for event in events:
@@ -55,7 +55,7 @@ def test_the_slowest_that_counts_can_read_and_nobody_is_too_far_ahead(members, e
             assert limits[slowest] is None or reached[slowest] <= limits[slowest], "the slowest can't read"
         for one in TASKS:
             if group_of[one].group != told or one in finished:
-                continue
+                continue  # a group is told of by its own events
             others = [reached[other] for other in counting if other != one]
             expected = min(others) + group_of[one].max_drift_ms if others else None
             assert limits[one] == expected
@@ -72,7 +72,7 @@ def test_every_source_is_read_to_its_end_in_any_interleaving(steps, drift, rando
     alignment = SourceAlignment({task: Member("g", drift) for task in names})
     left = {task: list(gaps) for task, gaps in zip(names, steps, strict=True)}
     clock = dict.fromkeys(names)
-    limits = dict.fromkeys(names)
+    limits = dict.fromkeys(names, MIN_TIMESTAMP_MS)
     ended = set()
     mail = []
 

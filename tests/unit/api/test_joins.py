@@ -183,6 +183,14 @@ def test_the_pairs_of_typed_streams_have_a_schema() -> None:
     assert by_function.schema.names == ["id", "price", "order", "price_right", "__time"]
 
 
+def test_the_latest_version_of_a_record_without_event_time_has_none_either() -> None:
+    env = environment()
+    left, right = env.from_source(Typed(ORDERS)), env.from_source(Typed(PAYMENTS))
+    looked_up = left.lookup(right.broadcast(), key="id", on="order", time="latest")
+    assert looked_up.schema is not None
+    assert looked_up.schema.names == ["id", "price", "price_right"]
+
+
 def test_what_select_makes_has_no_schema() -> None:
     env = environment()
     left, right = env.from_source(Typed(ORDERS)).key_by("id"), env.from_source(Typed(PAYMENTS)).key_by("order")

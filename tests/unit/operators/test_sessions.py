@@ -163,5 +163,5 @@ def test_a_failing_merge_is_the_aggregates() -> None:
     windows = Windows(lambda keyed: keyed.window(cw.session("1s")).reduce(broken))
     windows.at((("a", 1), 0))
     windows.at((("a", 2), 1_500))
-    with pytest.raises(UserFunctionError, match='function "broken".*that became one'):
+    with pytest.raises(UserFunctionError, match=r'function "broken".*that became one'):
         windows.at((("a", 3), 800))

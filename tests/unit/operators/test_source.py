@@ -198,7 +198,7 @@ def test_batches_are_larger_when_there_is_a_schema() -> None:
         def schema(self) -> pa.Schema:
             return pa.schema([("letter", pa.string())])
 
-    assert [ReaderOperator(source)._limit for source in (Letters(), Typed())] == [1024, 131_072]
+    assert [ReaderOperator(source)._limit for source in (Letters(), Typed())] == [1024, 16_384]
 
 
 def test_a_failing_read_names_source_and_split(task: Any) -> None:

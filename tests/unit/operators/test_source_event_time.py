@@ -73,12 +73,18 @@ class TimesReader(SplitReader):
 
 
 def opened(
-    task: Any, *splits: str, eager: bool = True, at_most_once: bool = False, lists: Any = None, limit: int = 1, **more: Any
+    task: Any,
+    *splits: str,
+    eager: bool = True,
+    at_most_once: bool = False,
+    lists: Any = None,
+    limit: int = 1,
+    **more: Any,
 ) -> Any:
     """A reader with these splits; each is called by its first word."""
     strategy = WatermarkStrategy(**({"kind": "bounded", "every_seconds": 0.0} | more))
     timestamps = (TimestampSelector(function=lambda record: record), strategy)
-    chain = task(ReaderOperator(Times(eager=eager), at_most_once, timestamps, limit), lists=lists)
+    chain = task(ReaderOperator(Times(eager=eager), at_most_once, timestamps, limit=1), lists=lists)
     order: list[Any] = []
     context = chain.operator.context
     context.emit = lambda batch: order.append(batch.values)
@@ -159,13 +165,12 @@ def test_a_silent_split_lets_time_go_on_and_wakes_the_task_for_it(task: Any) -> 
 
 
 def test_a_split_that_ends_while_the_others_are_silent_tells_its_watermark_before_idleness(task: Any) -> None:
-    chain = opened(task, "10 20", "5 - - - - -", idle_after_seconds=5.0, every_seconds=100.0)
-    poll(chain, 2)
-    poll_silent = poll(chain, 1)
-    assert poll_silent == [[10], [5], 4, [20]]
-    chain.operator.poll()
+    chain = opened(task, "10 - - 20", "5 - - - - -", idle_after_seconds=5.0, every_seconds=100.0)
+    poll(chain, 3)
     chain.now_seconds = 5.0
-    assert poll(chain, 3) == [[10], [5], 4, [20], 19, "idle"]
+    silent = poll(chain, 1)
+    assert silent == [[10], [5], 4, 9, "idle"]
+    assert poll(chain, 1) == [*silent, [20], 19, "idle"]
 
 
 def test_who_speaks_again_behind_the_others_says_that_it_counts(task: Any) -> None:
@@ -210,7 +215,7 @@ def test_a_restored_source_goes_on_with_every_clock(task: Any) -> None:
     poll(before, 4)
     after = opened(task, lists=before.freeze())
     assert before.order == [[10], [20], 9, [15], 14, [25]]
-    assert poll(after, 3) == [[40], 14, [26], 25, 39]
+    assert poll(after, 3) == [[40], 24, [26], 25]
 
 
 def test_a_restored_split_counts_before_its_turn_comes(task: Any) -> None:
@@ -225,12 +230,12 @@ def test_a_restored_split_counts_before_its_turn_comes(task: Any) -> None:
 
 
 def test_a_split_behind_what_was_told_does_not_turn_time_back_after_a_restore(task: Any) -> None:
-    before = opened(task, "10 50 60", "5 - - -", idle_after_seconds=5.0)
+    before = opened(task, "10 50 60", "5 - - - - - -", idle_after_seconds=5.0)
     poll(before, 4)
     before.now_seconds = 5.0
     poll(before, 2)
     after = opened(task, idle_after_seconds=5.0, lists=before.freeze())
-    assert before.order[-1] == 59
+    assert before.order[-2:] == [59, "idle"]
     assert poll(after, 1) == [59]
     assert [decode_position(item).watermark_ms for item in before.freeze()["readers"]] == [59]
 
@@ -254,6 +259,13 @@ def test_a_split_that_is_too_far_ahead_is_not_asked_and_wakes_nobody(task: Any) 
     assert len(chain.operator._source.asked) == asked
 
 
+def test_an_aligned_source_finds_out_where_it_is_and_waits_for_the_first_word(task: Any) -> None:
+    chain = opened(task, "100 200 300", "10 20 30", max_drift_ms=5)
+    assert (poll(chain, 5), chain.operator.paused) == ([[100], [10], 9], True)
+    chain.operator.limit_time(None)
+    assert poll(chain, 1)[-1] == [200]
+
+
 def test_a_new_limit_wakes_a_paused_source(task: Any) -> None:
     chain = opened(task, "100 200 300", max_drift_ms=5)
     poll(chain, 1)
@@ -273,6 +285,7 @@ def test_a_slow_split_is_read_while_a_fast_one_waits(task: Any) -> None:
 
 def test_a_split_that_waits_for_slower_sources_does_not_fall_silent(task: Any) -> None:
     chain = opened(task, "100 - 200", max_drift_ms=5, idle_after_seconds=5.0)
+    chain.operator.limit_time(None)
     poll(chain, 2)
     chain.operator.limit_time(50)
     chain.now_seconds = 500.0
@@ -281,6 +294,7 @@ def test_a_split_that_waits_for_slower_sources_does_not_fall_silent(task: Any) -
 
 def test_a_source_tells_how_far_it_is_and_whether_others_should_wait_for_it(task: Any) -> None:
     chain = opened(task, "100 - - -", max_drift_ms=5, idle_after_seconds=5.0)
+    chain.operator.limit_time(None)
     told = []
     for now in (0.0, 0.0, 5.0):
         chain.now_seconds = now

@@ -76,6 +76,16 @@ def test_a_record_is_in_every_sliding_window_that_covers_it() -> None:
     assert spans(windows.end()) == [("a", -5_000, 5_000, 1), ("a", 0, 10_000, 3), ("a", 5_000, 15_000, 2)]
 
 
+def test_a_sliding_window_has_its_records_in_the_order_of_their_arrival() -> None:
+    windows = Windows(
+        lambda keyed: keyed.window(cw.sliding("10s", every="5s")).process(
+            lambda key, records, context: [[value for _, value in records]]
+        )
+    )
+    windows.at((("a", 1), 7_000), (("a", 2), 1_000), (("a", 3), 8_000))
+    assert windows.end() == [[2], [1, 2, 3], [1, 3]]
+
+
 def test_a_size_that_is_no_multiple_of_the_slide_is_covered_too() -> None:
     windows = Windows(lambda keyed: keyed.window(cw.sliding("5s", every="3s")).count())
     windows.at((("a", 1), 1_000), (("a", 1), 2_500))

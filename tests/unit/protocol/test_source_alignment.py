@@ -52,8 +52,13 @@ def test_a_finished_task_is_not_heard_any_more():
     assert (alignment.handle(SourceAdvanced(SLOW, 1)), alignment.handle(SourceIdled(SLOW))) == ([], [])
 
 
+def test_who_is_alone_in_its_group_is_told_that_it_may_read_all():
+    assert aligned().handle(SourceAdvanced(OTHER, 5)) == [LimitSource(OTHER, None)]
+
+
 def test_groups_do_not_know_of_each_other():
-    assert aligned(SourceAdvanced(SLOW, 1), SourceAdvanced(FAST, 1)).handle(SourceAdvanced(OTHER, 10**9)) == []
+    alignment = aligned(SourceAdvanced(OTHER, 1), SourceAdvanced(SLOW, 1), SourceAdvanced(FAST, 1))
+    assert alignment.handle(SourceAdvanced(OTHER, 10**9)) == []
 
 
 def test_a_source_without_a_drift_is_nobodys_business():

@@ -6,8 +6,9 @@ is looked up once per group and window, not once per record.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -40,14 +41,17 @@ class AlignedWindowOperator(WindowOperator):
         assigner = self._assigner
         arrival = self._arrived(batch, times)
         slices = times - (times - assigner.offset_ms) % assigner.slice_ms
-        windows: dict[int, list[tuple[int, TimeWindow]]] = {}
-        for (key, slice_ms), indices in grouped(zip(arrival.keys, slices.tolist(), strict=True), arrival.keys).items():
-            found = windows.get(slice_ms)
-            if found is None:
-                found = windows[slice_ms] = list(self._open_windows(slice_ms))
-            for start_ms, window in found:
-                pane = (key, start_ms)
-                self._add(arrival, indices, pane, window, pane)
+        by_slice = grouped(zip(arrival.keys, slices.tolist(), strict=True), arrival.keys)
+        windows = {slice_ms: list(self._open_windows(slice_ms)) for slice_ms in {pair[1] for pair in by_slice}}
+        if assigner.slice_ms == assigner.size_ms:
+            for (key, slice_ms), indices in by_slice.items():
+                for window in windows[slice_ms]:
+                    pane = (key, window.start_ms)
+                    self._add(arrival, indices, pane, window, pane)
+            return
+        for (key, window), indices in _by_window(by_slice, windows).items():
+            pane = (key, window.start_ms)
+            self._add(arrival, indices, pane, window, pane)
 
     def _without_late(self, batch: Batch, times: Times) -> tuple[Batch | None, Times]:
         """What has a window that isn't cleaned up yet; None: nothing."""
@@ -57,17 +61,19 @@ class AlignedWindowOperator(WindowOperator):
         assigner = self._assigner
         last_starts = times - (times - assigner.offset_ms) % assigner.every_ms
         late = last_starts <= watermark_ms - (assigner.size_ms - 1 + self._spec.lateness_ms)
+        if assigner.every_ms > assigner.size_ms:  # between two windows: in none, so late for none
+            late &= times - last_starts < assigner.size_ms
         if not late.any():
             return batch, times
         self._refuse_late(batch, np.flatnonzero(late).tolist())
         timely = np.flatnonzero(~late)
         return (take_rows(batch, timely), times[timely]) if len(timely) else (None, times)
 
-    def _open_windows(self, slice_ms: int) -> Iterator[tuple[int, TimeWindow]]:
+    def _open_windows(self, slice_ms: int) -> Iterator[TimeWindow]:
         size_ms = self._assigner.size_ms
         for start_ms in self._assigner.starts_of(slice_ms):
             if not self._is_late(start_ms + size_ms - 1):
-                yield start_ms, TimeWindow(start_ms, start_ms + size_ms)
+                yield TimeWindow(start_ms, start_ms + size_ms)
 
     def _window_of(self, pane: Pane) -> Window:
         start_ms: int = pane[1]
@@ -91,3 +97,14 @@ class GlobalWindowOperator(WindowOperator):
 
     def _contents_of(self, pane: Pane) -> Pane:
         return pane
+
+
+def _by_window(
+    by_slice: dict[Pane, list[int]], windows: dict[int, list[TimeWindow]]
+) -> dict[tuple[Any, TimeWindow], list[int]]:
+    """A window of several slices gets its records in the order of their arrival, not slice by slice."""
+    runs: defaultdict[tuple[Any, TimeWindow], list[list[int]]] = defaultdict(list)
+    for (key, slice_ms), indices in by_slice.items():
+        for window in windows[slice_ms]:
+            runs[key, window].append(indices)
+    return {place: found[0] if len(found) == 1 else sorted(chain.from_iterable(found)) for place, found in runs.items()}

@@ -203,9 +203,10 @@ class ContinuousEventTimeTrigger(RunTrigger):
             return FIRE
         if context.value_state("next").value() != time_ms:
             return CONTINUE
-        context.value_state("next").clear()
-        if context.watermark_ms != MAX_TIMESTAMP_MS or window.max_timestamp_ms != MAX_TIMESTAMP_MS:
-            self._set_next(time_ms, window, context)  # else for ever: a window without an end, at the end of time
+        if context.watermark_ms == window.max_timestamp_ms == MAX_TIMESTAMP_MS:
+            context.value_state("next").clear()  # a window without an end, at the end of time: else it fires for ever
+        else:
+            self._set_next(time_ms, window, context)
         return FIRE
 
     def on_merge(self, window: Window, context: TriggerContext) -> None:
@@ -242,11 +243,11 @@ class ContinuousProcessingTimeTrigger(RunTrigger):
         return count, CONTINUE
 
     def on_processing_time(self, time_ms: int, window: Window, context: TriggerContext) -> TriggerResult:
+        if context.time == "processing" and time_ms == window.max_timestamp_ms:
+            return FIRE
         if context.value_state("next").value() != time_ms:
             return CONTINUE
-        context.value_state("next").clear()
-        if context.time == "event" or time_ms < window.max_timestamp_ms:
-            self._set_next(time_ms, window, context)
+        self._set_next(time_ms, window, context)
         return FIRE
 
     def on_merge(self, window: Window, context: TriggerContext) -> None:

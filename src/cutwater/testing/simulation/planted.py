@@ -270,6 +270,8 @@ BUGS: tuple[PlantedBug, ...] = (
     PlantedBug("a task's event time is not restored", "event_time", 100, _input_time_not_restored),
     PlantedBug("the fastest split decides about time", "event_time", 100, _fastest_split_decides),
     PlantedBug("an idle split holds time back", "idle", 20, _idle_split_holds_time_back),
-    PlantedBug("at most once: a watermark overtakes a held batch", "event_time_at_most_once", 100, _clock_moves_when_read),
+    PlantedBug(
+        "at most once: a watermark overtakes a held batch", "event_time_at_most_once", 100, _clock_moves_when_read
+    ),
     PlantedBug("a paused source hears of no new limit", "aligned", 20, _limits_never_lifted),
 )
