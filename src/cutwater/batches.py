@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -55,7 +55,8 @@ def row_maker(names: tuple[str, ...]) -> Callable[[Iterable[Any]], Any]:
 
     # The class exists in no module, so a row is pickled as its names and values.
     kind = type("Row", (namedtuple("Row", names, rename=True),), {"__slots__": (), "__reduce__": reduce})
-    return kind._make  # type: ignore[attr-defined, no-any-return]
+    # Not `_make`, which is a Python function: this is called for every record.
+    return partial(tuple.__new__, kind)
 
 
 def make_row(names: tuple[str, ...], values: Iterable[Any]) -> Any:

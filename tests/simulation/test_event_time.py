@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import cutwater as cw
 from cutwater.api import watermarks
 from cutwater.api.environment import Environment
 from cutwater.api.launching import LaunchOptions
@@ -60,6 +61,18 @@ def test_the_end_of_a_job_shows_where_time_was_and_what_was_dropped() -> None:
     assert {task.watermark_ms for task in status.tasks} == {MAX_TIMESTAMP_MS}
     assert len(status.tasks) >= 4
     assert status.bad_timestamps == 2
+
+
+def test_the_end_of_a_job_shows_how_many_records_were_late() -> None:
+    env = Environment(parallelism=1, launcher=LocalLauncher())
+    records = [("a", 5), ("a", 100), ("a", 6), ("a", 200), ("a", 7), ("a", 150)]
+    # In a single split, one record a batch: a watermark follows each.
+    source = sources.generator(records.__getitem__, count=6, per_second=100, splits=1)
+    stream = env.from_source(source).assign_timestamps(second, watermarks.monotonous(every="0s"))
+    sink = sinks.collect()
+    stream.key_by(first).window(cw.tumbling("10ms")).count().sink_to(sink)
+    status = env.execute("late").status
+    assert (len(sink.collected.take()), status.late_records) == (3, 3)
 
 
 def run(records: list[Any]) -> JobStatus:

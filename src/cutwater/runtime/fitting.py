@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from cutwater.errors import ConfigurationError, GraphError
 from cutwater.graph.model import ExecutionGraph
+from cutwater.operators.event_time import WATERMARK_STATE
+from cutwater.runtime.chain import INPUT_TIME_STATE
 from cutwater.runtime.sources import decode_assigner
 from cutwater.snapshots.format import Manifest
 
@@ -32,7 +34,13 @@ def check_fits(graph: ExecutionGraph, manifest: Manifest) -> None:
 
 
 def _operators_with_something(manifest: Manifest) -> set[str]:
-    state = {part.operator for task in manifest.tasks for part in task.parts if part.chunks}
+    # How far event time was is no reason to keep an operator: a map without state has that too, at a chain's head.
+    state = {
+        part.operator
+        for task in manifest.tasks
+        for part in task.parts
+        if part.chunks and part.name not in (WATERMARK_STATE, INPUT_TIME_STATE)
+    }
     unread = {uid for uid, data in manifest.sources.items() if _has_unread_splits(data)}
     return state | unread
 

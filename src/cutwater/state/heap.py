@@ -33,6 +33,29 @@ from cutwater.state.tables import FrozenTables, FrozenViews, KeyGroupTable
 from cutwater.state.timers import HeapTimerState
 from cutwater.state.values import load_pairs
 
+_KNOWN_KEYS_MAX = 262_144
+
+
+class _GroupIndex(dict[Any, int]):
+    """Where a key's group is in the task's range; remembers the keys seen, so that a known one costs one look-up."""
+
+    def __init__(self, key_groups: KeyGroups, groups: range) -> None:
+        super().__init__()
+        self._group_of = key_groups.of
+        self._groups = groups
+
+    def __missing__(self, key: Any) -> int:
+        group = self._group_of(key)
+        if group not in self._groups:
+            raise InternalError(
+                f"key {key!r} was sent to the wrong task",
+                detail=f"its key group is {group}, this task owns {self._groups}",
+            )
+        if len(self) >= _KNOWN_KEYS_MAX:
+            self.clear()
+        index = self[key] = group - self._groups.start
+        return index
+
 
 class HeapBackend(KeyedBackend):
     """The keyed state of one operator of one task, as dicts. Used by the loop's thread only; never blocks."""
@@ -40,10 +63,9 @@ class HeapBackend(KeyedBackend):
     def __init__(self, settings: KeyedBackendSettings) -> None:
         assert settings.groups.step == 1, settings.groups
         self._groups = settings.groups
-        self._first = settings.groups.start
         self._count = len(settings.groups)
         self._key_groups = KeyGroups(settings.max_parallelism)
-        self._group_of = self._key_groups.of
+        self._index_of = _GroupIndex(self._key_groups, settings.groups)
         self._cursor = Cursor()
         self._views = FrozenViews()
         self._tables: dict[str, KeyGroupTable] = {}
@@ -51,14 +73,12 @@ class HeapBackend(KeyedBackend):
         self._timers: dict[str, HeapTimerState] = {}
 
     def set_current_key(self, key: Any) -> None:
-        index = self._group_of(key) - self._first
-        if not 0 <= index < self._count:
-            raise InternalError(
-                f"key {key!r} was sent to the wrong task",
-                detail=f"its key group is {index + self._first}, this task owns {self._groups}",
-            )
         cursor = self._cursor
-        cursor.index = index
+        try:
+            cursor.index = self._index_of[key]
+        except TypeError:
+            self._key_groups.of(key)  # a key that can't be hashed: says so
+            raise
         cursor.key = key
 
     @property

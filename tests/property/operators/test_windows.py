@@ -35,13 +35,14 @@ Step = Batch | int
 @st.composite
 def scripts(draw: st.DrawFn) -> list[Step]:
     """Records in any order, many at the same time, and a watermark that runs past some of them."""
-    times = st.integers(-5, 40)
+    times = st.integers(-5, draw(st.sampled_from([5, 40])))
+    keys = draw(st.sampled_from(["a", "ab", KEYS]))
     numbered = iter(range(1000))
     steps: list[Step] = []
     reached = BEFORE_TIME
     for _ in range(draw(st.integers(1, 12))):
         if draw(st.booleans()):
-            pairs = draw(st.lists(st.tuples(st.sampled_from(KEYS), times), min_size=1, max_size=8))
+            pairs = draw(st.lists(st.tuples(st.sampled_from(keys), times), min_size=1, max_size=8))
             steps.append([Record(key, next(numbered), time) for key, time in pairs])
         elif (watermark := draw(times)) > reached:
             reached = watermark

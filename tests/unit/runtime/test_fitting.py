@@ -3,6 +3,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from cutwater.errors import ConfigurationError, GraphError
@@ -57,3 +58,11 @@ def test_an_operator_of_which_nothing_is_left_may_go() -> None:
 def test_another_number_of_key_groups_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="max_parallelism=128"):
         check_fits(graph("books", "count", max_parallelism=256), manifest())
+
+
+@pytest.mark.parametrize("name", ["input-time", "watermark"])
+def test_an_operator_of_which_only_the_time_is_left_may_go(name: str) -> None:
+    told = manifest()
+    part = StatePart("count", name, "union", (Chunk(0, 0, 1),))
+    only_time = msgspec.structs.replace(told, tasks=(TaskSnapshot("books", 0, (part,), inline=b"x"),))
+    check_fits(graph("tally"), only_time)

@@ -49,9 +49,9 @@ class AlignedWindowOperator(WindowOperator):
                     pane = (key, window.start_ms)
                     self._add(arrival, indices, pane, window, pane)
             return
-        for (key, window), indices in _by_window(by_slice, windows).items():
-            pane = (key, window.start_ms)
-            self._add(arrival, indices, pane, window, pane)
+        by_start = {window.start_ms: window for found in windows.values() for window in found}
+        for pane, indices in _by_window(by_slice, {at: [w.start_ms for w in found] for at, found in windows.items()}):
+            self._add(arrival, indices, pane, by_start[pane[1]], pane)
 
     def _without_late(self, batch: Batch, times: Times) -> tuple[Batch | None, Times]:
         """What has a window that isn't cleaned up yet; None: nothing."""
@@ -99,12 +99,11 @@ class GlobalWindowOperator(WindowOperator):
         return pane
 
 
-def _by_window(
-    by_slice: dict[Pane, list[int]], windows: dict[int, list[TimeWindow]]
-) -> dict[tuple[Any, TimeWindow], list[int]]:
+def _by_window(by_slice: dict[Pane, list[int]], starts: dict[int, list[int]]) -> Iterator[tuple[Pane, list[int]]]:
     """A window of several slices gets its records in the order of their arrival, not slice by slice."""
-    runs: defaultdict[tuple[Any, TimeWindow], list[list[int]]] = defaultdict(list)
+    runs: defaultdict[Pane, list[list[int]]] = defaultdict(list)
     for (key, slice_ms), indices in by_slice.items():
-        for window in windows[slice_ms]:
-            runs[key, window].append(indices)
-    return {place: found[0] if len(found) == 1 else sorted(chain.from_iterable(found)) for place, found in runs.items()}
+        for start_ms in starts[slice_ms]:
+            runs[key, start_ms].append(indices)
+    for pane, found in runs.items():
+        yield pane, found[0] if len(found) == 1 else sorted(chain.from_iterable(found))
