@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from benchmarks.report import Run
 
 OWN_COLOUR = "#0b6e8f"
-PEER_COLOUR = "#b9c0c7"
-BATCH_COLOUR = "#dcd3bd"
+PEER_COLOUR = "#9aa4ad"
+BATCH_COLOUR = "#c9a94f"
+RULE_COLOUR = "#eceff1"
 MARK_COLOUR = "#d1495b"
 INK = "#30363c"
 DPI = 140
@@ -48,34 +49,38 @@ def _speed(run: Run) -> Any:
     panels = [(name, run.of(name)) for name in TABLE if run.of(name)]
     if not panels:
         return None
+    speeds = [one.rows_per_second or 1.0 for _, found in panels for one in found]
     heights = [len(found) + 1.5 for _, found in panels]
     figure, axes = plt.subplots(
         len(panels), 1, figsize=(8.5, 0.27 * sum(heights) + 0.6), squeeze=False, height_ratios=heights, sharex=True
     )
     for axis, (workload, found) in zip(axes[:, 0], panels, strict=True):
-        _bars(axis, found)
+        _dots(axis, found)
         axis.set_title(f"{workload}: {WORKLOADS[workload].title}", loc="left", fontsize=10, fontweight="bold")
+    # The panels share one axis, so it must hold the slowest and the fastest of them all, and the label behind it.
+    axes[-1, 0].set_xlim(left=min(speeds) / 2, right=max(speeds) * 6)
     axes[-1, 0].set_xlabel("rows per second (logarithmic)")
     figure.tight_layout()
     return figure
 
 
-def _bars(axis: Any, found: list[Measurement]) -> None:
-    speeds = [one.rows_per_second or 1.0 for one in found]
-    colours = [
-        OWN_COLOUR if is_cutwater(one) else BATCH_COLOUR if one.checkpoint_seconds is None else PEER_COLOUR
-        for one in found
-    ]
-    axis.barh(range(len(found)), speeds, color=colours, height=0.72)
+def _dots(axis: Any, found: list[Measurement]) -> None:
+    """Dots, since the length of a bar means nothing on a logarithmic axis."""
     axis.set_xscale("log")
-    axis.set_xlim(left=1e4 if min(speeds) > 1e4 else 1e3, right=max(speeds) * 6)
+    for index, one in enumerate(found):
+        speed = one.rows_per_second or 1.0
+        colour = OWN_COLOUR if is_cutwater(one) else BATCH_COLOUR if one.checkpoint_seconds is None else PEER_COLOUR
+        weight = "bold" if is_cutwater(one) else "normal"
+        axis.axhline(index, color=RULE_COLOUR, linewidth=0.8, zorder=0)
+        axis.plot(speed, index, marker="o", markersize=8, color=colour)
+        axis.text(
+            speed * 1.25, index, _short(speed), va="center", fontsize=8, fontweight=weight, backgroundcolor="white"
+        )
     axis.set_yticks(range(len(found)), [_named(one) for one in found])
-    axis.invert_yaxis()
+    axis.set_ylim(len(found) - 0.5, -0.5)
     axis.tick_params(axis="y", length=0)
     axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _short(value)))
     axis.spines["left"].set_visible(False)
-    for index, speed in enumerate(speeds):
-        axis.text(speed * 1.07, index, _short(speed), va="center", fontsize=8)
 
 
 def _named(one: Measurement) -> str:

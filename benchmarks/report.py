@@ -22,6 +22,9 @@ from benchmarks.workloads import TABLE, WORKLOADS
 BEGIN = "<!-- benchmarks: begin. Written by benchmarks/report.py -->"
 END = "<!-- benchmarks: end -->"
 BATCH_SYSTEMS = ("Polars", "DuckDB")
+#: Less than this is no steady state, and while others use more than this the figures are theirs as much as ours.
+STEADY_SECONDS_MIN = 15.0
+CORES_BUSY_ELSEWHERE_MAX = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +100,9 @@ def show(console: Console, run: Run | None = None) -> None:
         for one in run.of(workload):
             table.add_row(*_speed_row(run, one), style="bold" if is_cutwater(one) else "")
         console.print(table)
-    for text, met in _goals(run):
-        console.print(f"{'[green]met   [/]' if met else '[red]missed[/]'} {text}")
+    for text, verdict in _goals(run):
+        style = {"met": "green", "missed": "red"}.get(verdict, "yellow")
+        console.print(f"{text}: [{style}]{verdict}[/]")
     for failure in run.failures:
         console.print(f"[red]{failure.workload} {failure.label}: {failure.reason}[/]")
 
@@ -151,7 +155,9 @@ def _machine(run: Run) -> str:
 
 def _speed(run: Run, workload: str) -> str:
     rows = [_speed_row(run, one) for one in run.of(workload)]
-    return f"### {workload}: {WORKLOADS[workload].title}\n\n" + _markdown(SPEED_HEADINGS, rows)
+    doubtful = [text for one in run.of(workload) if (text := doubts(one))]
+    note = f"\nIn doubt: {'; '.join(doubtful)}.\n" if doubtful else ""
+    return f"### {workload}: {WORKLOADS[workload].title}\n\n" + _markdown(SPEED_HEADINGS, rows) + note
 
 
 def _speed_row(run: Run, one: Measurement) -> list[str]:
@@ -172,7 +178,19 @@ def _speed_row(run: Run, one: Measurement) -> list[str]:
     ]
 
 
-def _goals(run: Run) -> list[tuple[str, bool]]:
+def doubts(one: Measurement) -> str:
+    """Why nothing should be concluded from a measurement; empty: it is sound."""
+    found = []
+    if one.system not in BATCH_SYSTEMS and one.workload != "cold" and (one.seconds or 0.0) < STEADY_SECONDS_MIN:
+        found.append(f"{one.label} ran for only {one.seconds:.1f} s")
+    elsewhere = one.more.get("cores_busy_elsewhere", 0.0)
+    if elsewhere > CORES_BUSY_ELSEWHERE_MAX:
+        found.append(f"others used {elsewhere:.1f} cores during {one.label}")
+    return "; ".join(found)
+
+
+def _goals(run: Run) -> list[tuple[str, str]]:
+    """What was compared, and the verdict. There is none on figures that are in doubt."""
     found = []
     for goal in GOALS:
         own = run.find(goal.workload, "Cutwater", BACKEND, goal.variant)
@@ -183,13 +201,18 @@ def _goals(run: Run) -> list[tuple[str, bool]]:
         if goal.memory:
             if own.peak_rss_bytes and peer.peak_rss_bytes:
                 share = own.peak_rss_bytes / peer.peak_rss_bytes
-                found.append(
-                    (f"{name}: {share:.2f} of its memory (asked: {goal.factor:.2f} or less)", share <= goal.factor)
-                )
+                text = f"{name}: {share:.2f} of its memory (asked: {goal.factor:.2f} or less)"
+                found.append((text, _verdict(share <= goal.factor, own, peer)))
         elif own.rows_per_second and peer.rows_per_second:
             ratio = own.rows_per_second / peer.rows_per_second
-            found.append((f"{name}: {_ratio(ratio)} (asked: {_ratio(goal.factor)})", ratio >= goal.factor))
+            text = f"{name}: {_ratio(ratio)} (asked: {_ratio(goal.factor)})"
+            found.append((text, _verdict(ratio >= goal.factor, own, peer)))
     return found
+
+
+def _verdict(met: bool, own: Measurement, peer: Measurement) -> str:
+    doubt = "; ".join(text for text in (doubts(own), doubts(peer)) if text)
+    return f"no verdict: {doubt}" if doubt else "met" if met else "missed"
 
 
 def _goals_section(run: Run) -> str:
@@ -197,7 +220,7 @@ def _goals_section(run: Run) -> str:
     if not goals:
         return ""
     return "### Asked for and reached\n\n" + _markdown(
-        ("comparison", ""), [[text, "met" if met else "**missed**"] for text, met in goals]
+        ("comparison", ""), [[text, f"**{verdict}**" if verdict == "missed" else verdict] for text, verdict in goals]
     )
 
 

@@ -11,6 +11,7 @@ import random
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,11 @@ COUNTRIES = ("AT", "CH", "DE", "FR", "IT")
 SERVICES = ("basket", "login", "search")
 
 ORDERS = pa.schema([("order", pa.int64()), ("customer", pa.string()), ("cents", pa.int64())])
+TIME = pa.timestamp("ms", "UTC")
+MEASUREMENTS = pa.schema([("sensor", pa.string()), ("measured_at", TIME), ("celsius", pa.float64())])
+VIEWS = pa.schema([("view", pa.int64()), ("user", pa.string()), ("advertisement", pa.int64()), ("time", TIME)])
+CLICKS = pa.schema([("click", pa.int64()), ("user", pa.string()), ("advertisement", pa.int64()), ("time", TIME)])
+NOON = datetime(2025, 6, 1, 12, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,47 @@ def write_logs(folder: Path, *, requests: int = 500) -> None:
     for number in range(3):
         rows = [{"service": service, "ms": ms} for service, ms in _requests(generator, requests // 4)]
         _write_json(folder / "services" / f"service-{number}.jsonl", rows)
+
+
+def write_measurements(folder: Path, *, seconds: int = 500) -> None:
+    """Four sensors, a measurement a second each, told up to 20 s late; now and then one was lost for hours."""
+    generator = random.Random(41)
+    rows = [
+        {"sensor": f"sensor-{sensor}", "measured_at": NOON + timedelta(seconds=second), "celsius": celsius / 10}
+        for second in range(seconds)
+        for sensor in range(4)
+        for celsius in [generator.randrange(100, 260)]
+    ]
+    rows.sort(key=lambda row: row["measured_at"] + timedelta(seconds=generator.uniform(0, 20)))
+    for row in rows[49::50]:
+        row["measured_at"] -= timedelta(hours=3)
+    _write_parts(folder, rows, MEASUREMENTS, parts=4)
+
+
+def write_views_and_clicks(folder: Path, *, views: int = 1_000) -> None:
+    """A third of the views is clicked, some of these too late to count; all told up to 4 s out of order."""
+    generator = random.Random(53)
+    seen: list[dict[str, Any]] = []
+    clicked: list[dict[str, Any]] = []
+    for number in range(views):
+        at = NOON + timedelta(milliseconds=100 * number)
+        who = {"user": f"user-{generator.randrange(50)}", "advertisement": generator.randrange(5)}
+        seen.append({"view": number, **who, "time": at})
+        if generator.random() < 1 / 3:
+            later = timedelta(milliseconds=generator.randrange(15_000))
+            clicked.append({"click": 10_000 + number, **who, "time": at + later})
+    for name, rows, schema in (("views", seen, VIEWS), ("clicks", clicked, CLICKS)):
+        rows.sort(key=lambda row: row["time"] + timedelta(seconds=generator.uniform(0, 4)))
+        _write_parts(folder / name, rows, schema, parts=2)
+
+
+def _write_parts(folder: Path, rows: list[dict[str, Any]], schema: pa.Schema, *, parts: int) -> None:
+    """Parquet files that follow each other in time, as a log that is rotated: a later one holds nothing old."""
+    folder.mkdir(parents=True, exist_ok=True)
+    size = -(-len(rows) // parts)
+    for part in range(parts):
+        table = pa.Table.from_pylist(rows[part * size : (part + 1) * size], schema=schema)
+        pq.write_table(table, folder / f"part-{part}.parquet", row_group_size=100)
 
 
 def _orders(region: str, orders: int) -> Iterator[dict[str, Any]]:

@@ -154,6 +154,48 @@ def loads_found(folder: Path) -> Any:
     }
 
 
+# Measurements: those that were lost for hours are late, unless they came before event time had got anywhere.
+
+
+def minutes_of_sensors(folder: Path) -> Any:
+    rows = duckdb.sql(f"""
+        SELECT sensor, epoch_ms(measured_at) // 60000 * 60000 AS minute, count(*), min(celsius), max(celsius),
+               round(avg(celsius), 9)
+        FROM '{folder}/*.parquet' GROUP BY ALL ORDER BY ALL
+    """).fetchall()
+    noon_ms = round(importlib.import_module("data").NOON.timestamp() * 1_000)
+    lost = Counter({(sensor, minute): count for sensor, minute, count, *_ in rows if minute < noon_ms})
+    return [row for row in rows if row[1] >= noon_ms], lost, True
+
+
+def minutes_found(folder: Path) -> Any:
+    """The minutes that are complete; the lost measurements, wherever they are; whether any of them was late."""
+    noon_ms = round(importlib.import_module("data").NOON.timestamp() * 1_000)
+    columns = "sensor, epoch_ms(window_start), measurements, coldest, warmest, round(mean, 9)"
+    rows = sorted(parquet_rows(folder / "minutes", columns))
+    late = Counter(parquet_rows(folder / "late", "sensor, epoch_ms(measured_at) // 60000 * 60000"))
+    lost = late + Counter({(sensor, minute): count for sensor, minute, count, *_ in rows if minute < noon_ms})
+    return [row for row in rows if row[1] >= noon_ms], lost, bool(late)
+
+
+# Views: one with n clicks has n rows, one with none has one.
+
+
+def join_views_and_clicks(folder: Path) -> list[tuple[Any, ...]]:
+    return duckdb.sql(f"""
+        SELECT v.view, v.user, v.advertisement, c.click, c.click IS NOT NULL
+        FROM '{folder}/views/*.parquet' v LEFT JOIN '{folder}/clicks/*.parquet' c
+        ON v.user = c.user AND v.advertisement = c.advertisement
+        AND c.time BETWEEN v.time AND v.time + INTERVAL 10 SECOND
+        ORDER BY ALL
+    """).fetchall()
+
+
+def views_and_clicks_found(folder: Path) -> list[tuple[Any, ...]]:
+    rows = parquet_rows(folder, '"view", "user", advertisement, click, clicked')
+    return sorted(rows, key=lambda row: (row[0], row[3] or 0))
+
+
 # Files.
 
 
@@ -210,5 +252,21 @@ PIPELINES = [
         load_of_services,
         loads_found,
         {"access": 250, "services": 100},
+    ),
+    Pipeline(
+        "late_measurements",
+        "late_measurements",
+        _data("write_measurements"),
+        minutes_of_sensors,
+        minutes_found,
+        {"measurements": 250},
+    ),
+    Pipeline(
+        "clicks_after_views",
+        "clicks_after_views",
+        _data("write_views_and_clicks"),
+        join_views_and_clicks,
+        views_and_clicks_found,
+        {"views": 250, "clicks": 80},
     ),
 ]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
-
 from benchmarks import nexmark, word_count
-from benchmarks.nexmark.answers import answer, verify
+from benchmarks.nexmark.answers import verify
 from benchmarks.nexmark.generator import Scale, write
 
 from .local import LocalRuns
@@ -32,11 +35,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def runs_of(query: str, folder: Path, *, seed: int) -> LocalRuns:
-    return LocalRuns(partial(_build, query, folder), seed=seed)
-
-
-def _build(query, folder, env):  # type: ignore[no-untyped-def]
-    return nexmark.QUERIES[query](env, folder)
+    return LocalRuns(lambda env: nexmark.QUERIES[query](env, folder), seed=seed)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -56,3 +55,47 @@ def test_a_query_that_goes_on_at_another_parallelism_gives_the_same_answer(
     auctions: Path, query: str, before: int, after: int
 ) -> None:
     verify(query, runs_of(query, auctions, seed=before).rescaled(before=before, after=after), auctions)
+
+
+def test_a_split_that_no_task_had_begun_is_not_late_when_fewer_tasks_go_on(tmp_path: Path) -> None:
+    """Under this seed the snapshot lies between the assignment of a split and its first batch."""
+    write(tmp_path, Scale(6_000, events_per_second=200, tick_ms=50, events_per_file=500, rows_per_group=100))
+    runs = LocalRuns(lambda env: nexmark.QUERIES["q7"](env, tmp_path), seed=1)
+    verify("q7", runs.rescaled(before=2, after=1, at=0.1 + 0.8 * 7 / 11), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda runs: runs.plain(parallelism=1),
+        lambda runs: runs.plain(parallelism=3),
+        lambda runs: runs.killed(parallelism=2),
+        lambda runs: runs.rescaled(before=2, after=3),
+    ],
+    ids=["plain_1", "plain_3", "killed", "rescaled"],
+)
+def test_the_sliding_word_count_gives_duckdbs_answer(lines: Path, run: Callable[[LocalRuns], list[Any]]) -> None:
+    word_count.verify(run(LocalRuns(lambda env: word_count.word_count(env, lines), seed=5)), lines)
+
+
+def test_the_same_seed_makes_the_same_events(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        write(tmp_path / name, Scale(2_000, seed=4))
+    files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*.parquet"))
+    assert [str(file.parent) for file in files] == ["auction", "bid", "person"]
+    assert all((tmp_path / "one" / file).read_bytes() == (tmp_path / "other" / file).read_bytes() for file in files)
+
+
+def test_events_come_in_nexmarks_proportions_within_the_bound_of_disorder(auctions: Path) -> None:
+    counts = {}
+    for kind in ("person", "auction", "bid"):
+        times = [pq.read_table(file).column("date_time").cast("int64").to_numpy() for file in parts(auctions, kind)]
+        counts[kind] = sum(map(len, times))
+        behind = max(int((np.maximum.accumulate(file) - file).max()) for file in times)
+        assert 0 < behind <= SCALE.disorder_ms
+        assert all(before.max() <= after.min() for before, after in pairwise(times)), "files follow each other in time"
+    assert counts == {"person": 240, "auction": 720, "bid": 11_040}
+
+
+def parts(folder: Path, kind: str) -> list[Path]:
+    return sorted((folder / kind).iterdir())

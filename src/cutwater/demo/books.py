@@ -7,6 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from cutwater.batches import Batch
 from cutwater.connectors.contract import Discovery, Source, SplitReader
 from cutwater.protocol.splits import Split
@@ -52,6 +54,13 @@ class Paced(Source):
     def name(self) -> str:
         return self._source.name
 
+    @property
+    def schema(self) -> pa.Schema | None:
+        return self._source.schema
+
+    def narrowed(self, columns: frozenset[str], as_keys: frozenset[str]) -> Source:
+        return Paced(self._source.narrowed(columns, as_keys), self._per_second)
+
     def discover(self, parallelism: int) -> Discovery:
         return self._source.discover(parallelism)
 
@@ -83,6 +92,10 @@ class _PacedReader(SplitReader):
     @property
     def finished(self) -> bool:
         return self._reader.finished
+
+    @property
+    def watermark_ms(self) -> int | None:
+        return self._reader.watermark_ms
 
     def wake_at(self) -> float | None:
         # A hundredth of a second's worth at a time: a wake-up for every single line would cost more than the line.

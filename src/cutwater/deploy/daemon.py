@@ -14,6 +14,7 @@ import sys
 
 MODULES = (
     "msgspec",
+    "numba",
     "cloudpickle",
     "pyarrow",
     "pyarrow.compute",

@@ -82,6 +82,8 @@ class Operator(ABC):
     context: OperatorContext
     #: False: watermarks end here, and the operator makes its own (`context.emit_watermark`).
     forwards_time: ClassVar[bool] = True
+    #: False: it doesn't matter to what follows whether the input of this operator is idle.
+    forwards_idleness: ClassVar[bool] = True
     #: Typed batches come in parts of at most so many rows; None: whole.
     typed_rows_max: ClassVar[int | None] = None
 

@@ -212,6 +212,7 @@ class AssignTimestampsOperator(Operator):
     """Timestamps and watermarks for a stream that isn't a source's own output: all of it is one split."""
 
     forwards_time: ClassVar[bool] = False
+    forwards_idleness: ClassVar[bool] = False
 
     def __init__(self, selector: TimestampSelector, strategy: WatermarkStrategy) -> None:
         self._selector = selector

@@ -112,8 +112,9 @@ class ReaderOperator(SourceOperator):
             self._event_time = EventTime(*self._timestamps, context)
         for restored in map(decode_position, context.restored_lists.get(READERS_STATE, [])):
             self._waiting.append(restored)
-            # A split that had begun counts before its turn comes: time must not pass what is left of it.
-            if self._event_time is not None and restored.position is not None:
+            # It counts before its turn comes, begun or not: time must not pass what is left of it. With fewer tasks
+            # than before it may lie behind a split that is later in time.
+            if self._event_time is not None:
                 self._event_time.opened(restored.id, restored.watermark_ms)
 
     def poll(self) -> bool:
@@ -177,7 +178,7 @@ class ReaderOperator(SourceOperator):
             return now_seconds
         if self._stopped or len(self._held) == UNCONFIRMED_BATCHES_MAX:
             return None
-        if self._waiting and (self._source.eager or not self._open):
+        if self._waiting and self._may_open():
             return now_seconds
         # A split that waits for slower sources isn't asked, so nothing that it has wakes the task: a new limit does.
         readable = [opened for opened in self._open if self._may_read(opened)]
@@ -307,7 +308,7 @@ class ReaderOperator(SourceOperator):
     def _open_waiting(self) -> int:
         """Opens what may be open: all of an eager source, one split of a lazy one. Returns how many it opened."""
         count = 0
-        while self._waiting and (self._source.eager or not self._open):
+        while self._waiting and self._may_open():
             waiting = self._waiting[0]
             split = Split(waiting.id, waiting.payload)
             try:
@@ -321,6 +322,10 @@ class ReaderOperator(SourceOperator):
             self._had_split = True
             count += 1
         return count
+
+    def _may_open(self) -> bool:
+        # A split that is too far ahead may wait for another restored one, which has to be read then.
+        return self._source.eager or not any(map(self._may_read, self._open))
 
     def _note_finished(self, split_id: str) -> None:
         if self._at_most_once:

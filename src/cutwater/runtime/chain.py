@@ -87,12 +87,12 @@ class Chain:
 
     def on_idle_time(self) -> None:
         """Nothing holds event time back at the chain's input."""
-        if self.head.forwards_time:
+        if self.head.forwards_idleness:
             self._forward_idle(0)
 
     def on_active_time(self) -> None:
         """Event time at the chain's input waits for somebody again, where it is."""
-        if self.head.forwards_time:
+        if self.head.forwards_idleness:
             self._forward_active(0)
 
     def next_wall_ms(self) -> int | None:
@@ -176,7 +176,7 @@ class Chain:
     def _forward_control(self, sender: int, element_of: Callable[[int], Idle | Watermark]) -> None:
         """Out of the chain, past operators that have nothing to do about it."""
         for receiver in self._callees[sender]:
-            if self.operators[receiver].forwards_time:
+            if self.operators[receiver].forwards_idleness:
                 self._forward_control(receiver, element_of)
         for router in self._routers[sender]:
             router.send_control(element_of(sender))

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.operators.windowing import Windows, Written
 
 import cutwater as cw
 from cutwater.protocol.key_groups import key_group
 from cutwater.protocol.watermarks import MAX_TIMESTAMP_MS
-from tests.unit.operators.windowing import Windows, Written
 
 KEYS = "abcdef"
 BEFORE_TIME = -(10**9)
@@ -349,6 +349,40 @@ def test_sessions_of_records_in_time_are_cut_at_the_gaps(
 
     expected = Outcome(model_of_sessions_in_time(script, gap=gap), set())
     assert outcome(written, [*in_time, MAX_TIMESTAMP_MS], interruption) == expected
+
+
+class Gathered:
+    """An aggregate that changes its accumulator in place, as users' aggregates do."""
+
+    def create_accumulator(self) -> list[int]:
+        return []
+
+    def add(self, record: Record, accumulator: list[int]) -> list[int]:
+        accumulator.append(record.number)
+        return accumulator
+
+    def get_result(self, accumulator: list[int]) -> list[int]:
+        return accumulator
+
+    def merge(self, one: list[int], other: list[int]) -> list[int]:
+        one.extend(other)
+        return one
+
+
+def gathered_firing(key: str, results: list[list[int]], context: Any) -> list[Firing]:
+    return [(key, context.window.start_ms, context.window.end_ms, tuple(sorted(results[0])))]
+
+
+@EXAMPLES
+@given(scripts(), interruptions, st.integers(1, 12), st.integers(0, 10))
+def test_accumulators_changed_in_place_are_not_changed_in_frozen_views(
+    script: list[Step], interruption: Interruption | None, gap: int, lateness: int
+) -> None:
+    def written(keyed: cw.KeyedStream) -> cw.DataStream:
+        windows = keyed.window(cw.session(ms(gap))).allowed_lateness(ms(lateness)).late_output("late")
+        return windows.aggregate(Gathered(), process=gathered_firing)
+
+    assert outcome(written, script, interruption) == model_of_sessions(script, gap=gap, lateness=lateness)
 
 
 class PerRecord(cw.triggers.Trigger):

@@ -229,6 +229,14 @@ def test_a_restored_split_counts_before_its_turn_comes(task: Any) -> None:
     assert poll(alone, 4) == [[60], 9, [70], [20], 19, [30], 29]
 
 
+def test_a_restored_split_that_never_began_counts_before_its_turn_comes(task: Any) -> None:
+    begun, waiting = opened(task, "50 60 70", eager=False), opened(task, "10 20 30", eager=False)
+    poll(begun, 1)
+    readers = begun.freeze()["readers"] + waiting.freeze()["readers"]
+    alone = opened(task, eager=False, lists={"readers": readers})
+    assert poll(alone, 5) == [[60], [70], [10], 9, [20], 19, [30], 29]
+
+
 def test_a_split_behind_what_was_told_does_not_turn_time_back_after_a_restore(task: Any) -> None:
     before = opened(task, "10 50 60", "5 - - - - - -", idle_after_seconds=5.0)
     poll(before, 4)
@@ -312,3 +320,13 @@ def test_who_has_read_all_holds_no_other_source_back(task: Any) -> None:
 
 def test_a_source_without_a_drift_is_not_aligned(task: Any) -> None:
     assert opened(task).operator.alignment is None
+
+
+def test_a_restored_split_that_is_too_far_ahead_does_not_keep_a_lazy_task_from_the_one_it_waits_for(task: Any) -> None:
+    parts = [opened(task, text, eager=False, max_drift_ms=5) for text in ("50 60", "10 20 30")]
+    for part in parts:
+        poll(part, 1)
+    readers = [item for part in parts for item in part.freeze()["readers"]]
+    alone = opened(task, eager=False, max_drift_ms=5, lists={"readers": readers})
+    alone.operator.limit_time(14)
+    assert poll(alone, 1) == [[20], 19]

@@ -133,6 +133,25 @@ def test_a_record_out_of_idleness_tells_every_receiver_that_time_waits_again() -
     assert sorted([rig.sent(0), rig.sent(1)], key=len) == [[Watermark(9)], [Watermark(9), [7]]]
 
 
+class Slowing(Operator):
+    """Holds event time back by 2, as an outer join does."""
+
+    forwards_time = False
+
+    def process(self, batch: Batch, port: int) -> None:
+        self.context.emit(batch)
+
+    def on_watermark(self, timestamp_ms: int) -> None:
+        self.context.emit_watermark(timestamp_ms - 2)
+
+
+def test_an_operator_that_holds_time_back_still_says_that_its_input_is_idle() -> None:
+    rig = Rig([PassOperator(), Slowing(), PassOperator()])
+    for channel in (0, 1):
+        rig.feed(channel, Watermark(5), Idle())
+    assert rig.sent() == [Watermark(3), Idle()]
+
+
 def test_a_task_without_a_watermark_yet_says_that_it_counts_by_promising_nothing() -> None:
     rig = Rig([PassOperator()])
     rig.feed(0, Idle())
