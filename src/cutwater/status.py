@@ -103,7 +103,7 @@ class JobStatus:
 
     @property
     def late_records(self) -> int:
-        """Records of this attempt that came too late for their window and went to no side output."""
+        """Records of this attempt that came too late for their window or join and went to no side output."""
         return sum(task.late_records for task in self.tasks)
 
     @property

@@ -1,14 +1,14 @@
 """How is a whole job killed, restored and rescaled without Spark?
 
-On the production coordinator and slots in virtual time, as `LocalLauncher` runs them. The first run tells how long the
-job takes; after that, something is done to it at a fraction of that time: a slot dies and the job recovers, or all is
-lost and a new run goes on from the newest snapshot, at any parallelism. Snapshots are frequent, so that some of them
-lie between any two batches.
+On the production coordinator and slots in virtual time, as `LocalLauncher` runs them. A slot dies some moments after
+so many checkpoints: then the job recovers by itself, or it gives up and a new run goes on from the newest snapshot, at
+any parallelism. Either way the run must have had a snapshot to go on from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import cutwater as cw
@@ -18,29 +18,40 @@ from cutwater.testing.harness import LocalJob, LocalLauncher
 
 Build = Callable[[cw.Environment], cw.DataStream]
 
-EVERY_SECONDS = 0.02
+CHECKPOINT_EVERY = "2ms"
+LOOK_SECONDS = 0.0005
+#: How long after the checkpoint, on average: some records have been read since.
+DELAY_SECONDS = 0.004
 
 
 class KillingLauncher(LocalLauncher):
-    """Kills a slot at each of these moments of virtual time."""
+    """Kills a slot soon after each of these numbers of checkpoints has completed."""
 
-    def __init__(self, *, seed: int, kill_at_seconds: Sequence[float] = ()) -> None:
+    def __init__(self, *, seed: int, kill_after_checkpoints: Sequence[int] = ()) -> None:
         super().__init__(seed=seed)
-        self.kill_at_seconds = tuple(kill_at_seconds)
+        self.kill_after_checkpoints = tuple(kill_after_checkpoints)
 
     def launch(self, job: JobPlan, options: LaunchOptions) -> LocalJob:
         started = LocalJob(job, options, self._seed, self._files)
         self._files = started.storage
-        for moment in self.kill_at_seconds:
-            started.world.at(moment, lambda: _kill_a_slot(started))
+        _kill_after(started, self.kill_after_checkpoints)
         started.play()
         return started
 
 
+def _kill_after(job: LocalJob, checkpoints: tuple[int, ...]) -> None:
+    """Looks again and again until it is time for the first of them."""
+    if not checkpoints:
+        return
+    if job.cluster.nodes and job.status().checkpoints_completed >= checkpoints[0]:
+        job.world.after(job.world.delay(DELAY_SECONDS), partial(_kill_a_slot, job))
+        checkpoints = checkpoints[1:]
+    job.world.after(LOOK_SECONDS, partial(_kill_after, job, checkpoints))
+
+
 def _kill_a_slot(job: LocalJob) -> None:
-    slots = job.cluster.slots
-    if slots:
-        job.world.random.choice(slots).process.end("killed")
+    if job.cluster.slots:
+        job.world.random.choice(job.cluster.slots).process.end("killed")
 
 
 class LocalRuns:
@@ -49,26 +60,25 @@ class LocalRuns:
     def __init__(self, build: Build, *, seed: int) -> None:
         self._build = build
         self._seed = seed
-        self._plain_seconds: float | None = None
 
     def plain(self, *, parallelism: int) -> list[Any]:
         """To which nothing happens."""
         results, job = self._run(KillingLauncher(seed=self._seed), cw.sinks.collect(), parallelism=parallelism)
         assert job.restarts == 0
-        self._plain_seconds = job.duration_seconds
         return results
 
-    def killed(self, *, parallelism: int, kills: int = 2) -> list[Any]:
+    def killed(self, *, parallelism: int, after_checkpoints: Sequence[int] = (1, 3)) -> list[Any]:
         """Slots die in the middle; the job recovers by itself."""
-        moments = [self._moment((kill + 1) / (kills + 1), parallelism) for kill in range(kills)]
-        launcher = KillingLauncher(seed=self._seed, kill_at_seconds=moments)
+        launcher = KillingLauncher(seed=self._seed, kill_after_checkpoints=after_checkpoints)
         results, job = self._run(launcher, cw.sinks.collect(), parallelism=parallelism)
-        assert job.restarts >= 1, "it was over before anything was killed"
+        restored = [recovery.restored_checkpoint for recovery in job.status.recoveries]
+        assert restored, "it was over before anything was killed"
+        assert None not in restored, "it began anew, instead of going on from a snapshot"
         return results
 
-    def rescaled(self, *, before: int, after: int, at: float = 0.5) -> list[Any]:
+    def rescaled(self, *, before: int, after: int, after_checkpoints: int = 2) -> list[Any]:
         """All is lost half-way; a new run with other parallelism goes on from the newest snapshot."""
-        launcher = KillingLauncher(seed=self._seed, kill_at_seconds=[self._moment(at, before)])
+        launcher = KillingLauncher(seed=self._seed, kill_after_checkpoints=[after_checkpoints])
         sink = cw.sinks.collect()
         try:
             self._run(launcher, sink, parallelism=before, restart=cw.restart.none())
@@ -76,15 +86,9 @@ class LocalRuns:
             pass
         else:
             raise AssertionError("it was over before anything was killed")
-        launcher.kill_at_seconds = ()
+        launcher.kill_after_checkpoints = ()
         results, _ = self._run(launcher, sink, parallelism=after, restore="latest")
         return results
-
-    def _moment(self, fraction: float, parallelism: int) -> float:
-        if self._plain_seconds is None:
-            self.plain(parallelism=parallelism)
-        assert self._plain_seconds is not None
-        return self._plain_seconds * fraction
 
     def _run(
         self, launcher: LocalLauncher, sink: Any, *, parallelism: int, restore: str | None = None, **options: Any
@@ -93,7 +97,7 @@ class LocalRuns:
             parallelism=parallelism,
             launcher=launcher,
             # The folder is a name only: a LocalLauncher keeps its files in memory.
-            checkpoints=cw.Checkpoints(every=EVERY_SECONDS, storage="file:///nowhere"),
+            checkpoints=cw.Checkpoints(every=CHECKPOINT_EVERY, storage="file:///nowhere"),
             **{"restart": cw.restart.fixed_delay(attempts=20, delay="0s"), **options},
         )
         self._build(env).sink_to(sink, uid="results")

@@ -27,7 +27,7 @@ from .local import LocalRuns
 DISORDER_MS = 40
 STEP_MS = 4
 BASE_MS = 1_436_918_400_000
-FILES, ROWS_PER_GROUP = 6, 20
+FILES, ROWS_PER_GROUP = 6, 5
 
 Kind = Literal["typed", "objects"]
 KINDS: tuple[Kind, ...] = ("typed", "objects")

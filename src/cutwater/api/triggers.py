@@ -69,7 +69,7 @@ def continuous_processing(interval: Duration) -> Trigger:
 
 
 def never() -> Trigger:
-    """Not at all: for windows that only an evictor or a side effect is interested in."""
+    """Not at all: windows only take in, and are dropped at their end. For tests, and with a custom trigger in mind."""
     return NeverTrigger()
 
 

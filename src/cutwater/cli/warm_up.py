@@ -8,7 +8,7 @@ import typer
 
 
 def warm_up() -> None:
-    """Compiles what typed streams run on, so that no job waits for it: once on every machine, some seconds."""
+    """Compiles what typed streams run on, so that no job waits for it: once on every machine, some twenty seconds."""
     from cutwater.operators.columnar.warm_up import warm_up as steps
 
     started = time.monotonic()

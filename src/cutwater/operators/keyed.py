@@ -115,7 +115,7 @@ class _RunningOfValue(RunningOperator):
 
 
 class RunningSum(_RunningOfValue):
-    """(key, sum so far): of anything that can be added."""
+    """(key, sum so far): of anything that can be added. Here and below None counts for nothing, as in SQL."""
 
     state_name = "sum"
 
@@ -124,8 +124,9 @@ class RunningSum(_RunningOfValue):
         results = []
         for key, value in zip(keys, inputs, strict=True):
             sums = groups[group_of[key]]
-            current = sums.get(key, MISSING)
-            sums[key] = total = value if current is MISSING else current + value
+            total = sums.get(key, None)
+            if value is not None:
+                sums[key] = total = value if total is None else total + value
             results.append((key, total))
         return results
 
@@ -140,8 +141,8 @@ class RunningMin(_RunningOfValue):
         results = []
         for key, value in zip(keys, inputs, strict=True):
             minima = groups[group_of[key]]
-            current = minima.get(key, MISSING)
-            if current is MISSING or value < current:
+            current = minima.get(key, None)
+            if value is not None and (current is None or value < current):
                 minima[key] = current = value
             results.append((key, current))
         return results
@@ -157,8 +158,8 @@ class RunningMax(_RunningOfValue):
         results = []
         for key, value in zip(keys, inputs, strict=True):
             maxima = groups[group_of[key]]
-            current = maxima.get(key, MISSING)
-            if current is MISSING or value > current:
+            current = maxima.get(key, None)
+            if value is not None and (current is None or value > current):
                 maxima[key] = current = value
             results.append((key, current))
         return results

@@ -140,10 +140,10 @@ class HashRouter(Router):
 
     def route(self, batch: Batch) -> None:
         channels = self.channels
+        columns = self._typed_keys(batch)
         if len(channels) == 1:
             channels[0].add(batch)
             return
-        columns = self._typed_keys(batch)
         if columns is not None:
             for channel, part in zip(channels, self._rows.parts(batch, columns), strict=True):
                 if part.num_rows:

@@ -17,6 +17,7 @@ import cloudpickle
 
 from cutwater.errors import SerializationError
 
+_ARROW_STREAM = b"\xff\xff\xff\xff"
 PICKLE_PROTOCOL = 5
 
 _TIMES = (datetime, date, time, timedelta, timezone)
@@ -61,10 +62,13 @@ def load_pairs(data: bytes, *, state: str, group: int) -> list[Pair]:
     try:
         pairs: list[Pair] = pickle.loads(data)
     except Exception as error:
+        hint = "are the classes of the stored values still importable under their old names?"
+        if data.startswith(_ARROW_STREAM):
+            hint = "it was written as columns: the stream was typed then, or its key and values were plain columns"
         raise SerializationError(
             f'state "{state}" can\'t be read back from the snapshot',
             detail=f"key group {group}: {type(error).__name__}: {error}",
-            hint="are the classes of the stored values still importable under their old names?",
+            hint=hint,
         ) from error
     return pairs
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from tests.unit.operators.conftest import Harness
 
-from cutwater.errors import KeyTypeError, UserError
+from cutwater.errors import KeyTypeError, SerializationError, UserError
 from cutwater.operators.aggregations import Aggregation
 from cutwater.operators.columnar.partial import PartialAggregateOperator
 from cutwater.operators.columnar.plan import plan_aggregates
@@ -73,3 +73,9 @@ def test_a_float_column_of_32_bits_keeps_its_type_in_min_and_max() -> None:
     )
     assert plan is not None
     assert [field.type for field in plan.result_fields] == [pa.float32(), pa.float64()]
+
+
+def test_state_that_was_written_on_python_values_is_refused_instead_of_lost() -> None:
+    plan = plan_aggregates(SCHEMA, ["key"], COUNT)
+    with pytest.raises(SerializationError, match="is not columnar"):
+        Harness(RunningColumnsOperator(plan), keyed=[("count", 0, b"\x80")])

@@ -32,7 +32,7 @@ _VALUES = (
 
 
 def warm_up() -> Iterator[str]:
-    """Compiles, or loads, every kernel; yields what comes next. Takes about half a minute the first time."""
+    """Compiles, or loads, every kernel; yields what comes next. Takes some twenty seconds the first time."""
     for name, keys in _KEYS.items():
         yield f"keys: {name}"
         _use(keys)

@@ -116,8 +116,16 @@ class FrozenTables:
 def restored_tables(
     chunks: Iterable[tuple[str, int, bytes]], name: str, layout: TableLayout, *, operator: str
 ) -> dict[int, AggregateTable]:
-    """The tables that `FrozenTables` held, by namespace."""
-    batches = [_from_bytes(data, layout, operator=operator) for found, _, data in chunks if found == name]
+    """The tables that `FrozenTables` held, by namespace. Raises for state of any other name: it must not be lost."""
+    batches = []
+    for found, _, data in chunks:
+        if found != name:
+            raise SerializationError(
+                f'the restored state of operator "{operator}" is not columnar',
+                detail=f'the snapshot has its state "{found}", which was written on Python values',
+                hint="give the operator a new uid to start it empty, or keep the stream untyped",
+            )
+        batches.append(_from_bytes(data, layout, operator=operator))
     if not batches:
         return {}
     whole = pa.concat_batches(batches)
