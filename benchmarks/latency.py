@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import cutwater as cw
-from benchmarks.contract import Result, Settings, say, settings_from_arguments
+from benchmarks.contract import SETTLE_SECONDS, Result, Settings, say, settings_from_arguments
 from benchmarks.cutwater_jobs import checkpoint_facts, environment
 from cutwater.batches import Batch, ObjectBatch
 from cutwater.connectors.contract import Delivery, Discovery, Sink, SinkWriter, Source, SplitReader, WriterContext
@@ -31,7 +31,6 @@ from cutwater.protocol.splits import Split
 KEYS = 1_000
 #: The source looks at its timetable this often; what was due in between leaves together.
 TICK_SECONDS = 0.001
-SETTLE_SECONDS = 5.0
 BUCKET_SECONDS = 0.1
 SPAN_SECONDS_MAX = 600.0
 #: Bins of one per cent, from ten microseconds to a hundred seconds and more.

@@ -104,7 +104,8 @@ def _latency(run: Run) -> Any:
         axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_ylabel("ms")
         rate = one.more["records_per_second_offered"]
-        axis.set_title(f"{one.variant} ({_short(rate)} records/s)", loc="left", fontsize=10, fontweight="bold")
+        title = one.variant if "records/s" in one.variant else f"{one.variant}, {_short(rate)} records/s"
+        axis.set_title(title, loc="left", fontsize=10, fontweight="bold")
         end = seconds[-1] + 0.2
         axis.text(end, high[-1], "p99", color=OWN_COLOUR, va="bottom", fontsize=8)
         axis.text(end, middle[-1], "p50", color=INK, va="top", fontsize=8)
@@ -120,30 +121,20 @@ def _growth(run: Run) -> Any:
         return None
     figure, (speed, memory, scaling) = plt.subplots(1, 3, figsize=(10.5, 3.0))
     for variant, colour in ((PER_RECORD, INK), (PER_BATCH, OWN_COLOUR)):
-        points = sorted((one.more["keys"], one) for one in keys if one.variant == variant)
+        points = sorted(
+            ((one.more["distinct_keys"], one) for one in keys if one.variant == variant), key=lambda point: point[0]
+        )
         if points:
             counts = [count for count, _ in points]
             speeds = [(one.rows_per_second or 0.0) / 1e6 for _, one in points]
-            speed.plot(counts, speeds, color=colour, marker="o", markersize=4)
-            speed.annotate(
-                variant, (counts[0], speeds[0]), (4, 6), textcoords="offset points", color=colour, fontsize=8
-            )
+            speed.plot(counts, speeds, color=colour, marker="o", markersize=4, label=variant)
             sizes = [(one.peak_rss_bytes or 0) / 1e9 for _, one in points]
-            memory.plot(counts, sizes, color=colour, marker="o", markersize=4)
-            memory.annotate(
-                variant,
-                (counts[-1], sizes[-1]),
-                (-4, 6),
-                textcoords="offset points",
-                ha="right",
-                color=colour,
-                fontsize=8,
-            )
+            memory.plot(counts, sizes, color=colour, marker="o", markersize=4, label=variant)
     for axis, title in ((speed, "million rows/s"), (memory, "peak memory, GB")):
         axis.set_xscale("log")
-        axis.set_ylim(bottom=0)
-        axis.margins(y=0.15)
-        axis.set_xlabel("keys")
+        axis.set_ylim(0, axis.get_ylim()[1] * 1.2)
+        axis.legend(frameon=False, fontsize=8, loc="upper right", ncols=2)
+        axis.set_xlabel("distinct keys")
         axis.set_title(title, loc="left", fontsize=10, fontweight="bold")
     slots.sort(key=lambda one: one.parallelism or 0)
     positions = range(len(slots))
@@ -157,6 +148,7 @@ def _growth(run: Run) -> Any:
             va="bottom",
             fontsize=8,
         )
+    scaling.set_ylim(0, scaling.get_ylim()[1] * 1.1)
     scaling.set_xticks(positions, [str(one.parallelism) for one in slots])
     scaling.set_xlabel("slots")
     scaling.set_title("million rows/s, per record", loc="left", fontsize=10, fontweight="bold")

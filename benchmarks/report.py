@@ -14,6 +14,7 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.contract import SETTLE_SECONDS
 from benchmarks.cutwater_cases import BACKEND, PER_BATCH, PER_RECORD
 from benchmarks.measurements import Failure, Measurement, load, load_failures, load_machine
 from benchmarks.session import is_cutwater, overheads, typical
@@ -155,9 +156,8 @@ def _machine(run: Run) -> str:
 
 def _speed(run: Run, workload: str) -> str:
     rows = [_speed_row(run, one) for one in run.of(workload)]
-    doubtful = [text for one in run.of(workload) if (text := doubts(one))]
-    note = f"\nIn doubt: {'; '.join(doubtful)}.\n" if doubtful else ""
-    return f"### {workload}: {WORKLOADS[workload].title}\n\n" + _markdown(SPEED_HEADINGS, rows) + note
+    title = f"### {workload}: {WORKLOADS[workload].title}\n\n"
+    return title + _markdown(SPEED_HEADINGS, rows) + _in_doubt(run.of(workload))
 
 
 def _speed_row(run: Run, one: Measurement) -> list[str]:
@@ -181,12 +181,18 @@ def _speed_row(run: Run, one: Measurement) -> list[str]:
 def doubts(one: Measurement) -> str:
     """Why nothing should be concluded from a measurement; empty: it is sound."""
     found = []
-    if one.system not in BATCH_SYSTEMS and one.workload != "cold" and (one.seconds or 0.0) < STEADY_SECONDS_MIN:
+    steady = one.workload in TABLE and one.system not in BATCH_SYSTEMS
+    if steady and (one.seconds or 0.0) < STEADY_SECONDS_MIN:
         found.append(f"{one.label} ran for only {one.seconds:.1f} s")
     elsewhere = one.more.get("cores_busy_elsewhere", 0.0)
     if elsewhere > CORES_BUSY_ELSEWHERE_MAX:
         found.append(f"others used {elsewhere:.1f} cores during {one.label}")
     return "; ".join(found)
+
+
+def _in_doubt(found: Sequence[Measurement]) -> str:
+    texts = dict.fromkeys(text for one in found if (text := doubts(one)))
+    return f"\nIn doubt: {'; '.join(texts)}.\n" if texts else ""
 
 
 def _goals(run: Run) -> list[tuple[str, str]]:
@@ -239,9 +245,9 @@ def _checkpoints(run: Run) -> str:
     if not rows:
         return ""
     headings = ("workload", "results", "checkpoint every", "overhead, median", "range", "rounds")
-    return "### What checkpoints cost\n\nAgainst the run without checkpoints in the same round.\n\n" + _markdown(
-        headings, rows
-    )
+    part = [one for one in run.measurements if one.more.get("part") == "checkpoints"]
+    text = "### What checkpoints cost\n\nAgainst the run without checkpoints in the same round.\n\n"
+    return text + _markdown(headings, rows) + _in_doubt(part)
 
 
 def _cold(run: Run) -> str:
@@ -249,9 +255,8 @@ def _cold(run: Run) -> str:
     if not found:
         return ""
     rows = [[one.label, _compact(one.rows), f"{one.seconds:.1f} s"] for one in found]
-    return "### From a cold start\n\nW1, from the start of the process to the result.\n\n" + _markdown(
-        ("system", "rows", "seconds"), rows
-    )
+    text = "### From a cold start\n\nW1, from the start of the process to the result.\n\n"
+    return text + _markdown(("system", "rows", "seconds"), rows) + _in_doubt(found)
 
 
 def _latency(run: Run) -> str:
@@ -271,28 +276,30 @@ def _latency(run: Run) -> str:
     ]
     return (
         "### Latency\n\nFrom the moment a record is due to its result at the sink (no coordinated omission), two "
-        "slots, one shuffle, a checkpoint every second.\n\n"
+        "slots, one shuffle, a checkpoint every second. The plot shows all of a run; the figures leave out its first "
+        f"{SETTLE_SECONDS:g} s.\n\n"
         + _markdown(("records", "offered per second", "p50", "p99", "p99.9", "longest"), rows)
+        + _in_doubt(found)
     )
 
 
 def _growth(run: Run) -> str:
+    found = [one for one in run.measurements if one.workload.startswith("growth-")]
     rows = [
         [
-            f"{one.more['keys']:,}",
+            f"{one.more['distinct_keys']:,}",
             str(one.parallelism),
             one.variant,
             _compact(one.rows_per_second),
             f"{(one.peak_rss_bytes or 0) / 1e9:.2f} GB",
             "" if one.more.get("checkpoint_bytes_max") is None else f"{one.more['checkpoint_bytes_max'] / 1e6:.1f} MB",
         ]
-        for one in run.measurements
-        if one.workload.startswith("growth-")
+        for one in found
     ]
     if not rows:
         return ""
-    headings = ("keys", "slots", "results", "rows/s", "peak memory", "largest checkpoint")
-    return "### Growth\n\n" + _markdown(headings, rows)
+    headings = ("distinct keys", "slots", "results", "rows/s", "peak memory", "largest checkpoint")
+    return "### Growth\n\n" + _markdown(headings, rows) + _in_doubt(found)
 
 
 def _failures(run: Run) -> str:

@@ -118,7 +118,7 @@ class Session:
                 self._timed(half, per_second=round(found.rows_per_second / 2))
 
     def growth(self) -> None:
-        """More keys, more slots."""
+        """More keys, more slots. Enough rows that every key occurs."""
         cases = growth_cases()
         self._expect(len(cases))
         for case in cases:

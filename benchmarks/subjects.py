@@ -85,7 +85,7 @@ def measure(
     files = ""
     dataset = None
     if keys is not None:
-        dataset = data.prepare(rows=rows, keys=keys, advancing=workload.advancing)
+        dataset = data.prepare(rows=rows, keys=keys, advancing=workload.advancing, even=workload.even)
         rows_made = dataset.rows
         layout = case.subject.layout_in_time if workload.advancing else case.subject.layout
         files = str(dataset.layout(layout))
@@ -123,7 +123,7 @@ def measure(
             complaint = data.check(result.answer, dataset.truth, windowed=workload.advancing) or ""
         if complaint:
             return Failure(case.workload, case.label, f"the answer is wrong: {complaint}")
-    return _measurement(case, result, watched)
+    return _measurement(case, result, watched, None if dataset is None else dataset.truth["distinct_keys"])
 
 
 def measure_steadily(
@@ -153,11 +153,12 @@ def with_guess(case: Case, found: Measurement) -> Case:
     return case if found.rows_per_second is None else replace(case, rows_per_second=found.rows_per_second)
 
 
-def _measurement(case: Case, result: Result, watched: Watched) -> Measurement:
+def _measurement(case: Case, result: Result, watched: Watched, distinct_keys: int | None) -> Measurement:
     start_up = result.ended_at - watched.launched_at - result.seconds - result.warm_up_seconds
     more = {
         "variant": case.variant,
         "keys": case.keys or WORKLOADS[case.workload].keys,
+        "distinct_keys": distinct_keys,
         "startup_seconds": round(start_up, 3),
         "wall_seconds": round(result.ended_at - watched.launched_at, 3),
         "version": result.version,

@@ -15,6 +15,8 @@ class Workload:
     keys: int | None
     #: Event time matters: a longer input is one that goes on, not the same files again.
     advancing: bool = False
+    #: Each key occurs equally often, and none is missing: for costs that grow with the number of keys.
+    even: bool = False
 
 
 #: Those that `--workloads` chooses from unless told otherwise.
@@ -27,7 +29,7 @@ WORKLOADS: dict[str, Workload] = {
     "W4": Workload("a Python function with keyed state, each record, 1,000 keys", keys=1_000),
     # Not of the table: the same count seen from other sides.
     "cold": Workload("W1 from the start of the process to the result", keys=1_000),
-    "growth-keys": Workload("count per key, more and more keys", keys=1_000),
+    "growth-keys": Workload("count per key, more and more keys", keys=1_000, even=True),
     "growth-parallelism": Workload("count per key, more and more slots", keys=1_000),
     "latency": Workload("from the moment a record is due to its result at the sink", keys=None),
 }
