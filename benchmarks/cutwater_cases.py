@@ -6,6 +6,7 @@ The speeds only choose the number of rows of a first run.
 from __future__ import annotations
 
 from benchmarks.subjects import Case, Subject
+from benchmarks.workloads import STORIES
 
 CUTWATER = Subject("Cutwater", "benchmarks.cutwater_jobs")
 LATENCY = Subject("Cutwater", "benchmarks.latency")
@@ -23,6 +24,7 @@ SPEEDS: dict[str, dict[str, float]] = {
     "W2": {PER_RECORD: 4_000_000, PER_BATCH: 5_000_000},
     "W3": {"": 15_000_000},
     "W4": {PER_RECORD: 1_000_000},
+    **{name: {"": 200_000.0} for name in STORIES},
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import cutwater as cw
@@ -22,6 +23,7 @@ from benchmarks.contract import (
     settings_from_arguments,
     windows_answer,
 )
+from benchmarks.stories import STORIES, Story
 
 Job = Callable[[cw.Environment, Settings], cw.DataStream]
 
@@ -58,6 +60,10 @@ def count_in_python(env: cw.Environment, given: Settings) -> cw.DataStream:
     return events_of(env, given).key_by("key").process(CountFunction(), uid="count")
 
 
+def story_of(story: Story, env: cw.Environment, given: Settings) -> cw.DataStream:
+    return story.build(env, story.prepare(given.rows))
+
+
 JOBS: dict[str, Job] = {
     "W1": count_per_key,
     "W2": count_per_key,
@@ -66,6 +72,7 @@ JOBS: dict[str, Job] = {
     "cold": count_per_key,
     "growth-keys": count_per_key,
     "growth-parallelism": count_per_key,
+    **{name: partial(story_of, story) for name, story in STORIES.items()},
 }
 
 
@@ -87,7 +94,11 @@ def measure(given: Settings) -> Result:
     results = JOBS[given.workload](env, given)
     if given.verify:
         began = time.time()
-        answer = answer_of(given, results.execute_and_collect())
+        collected = results.execute_and_collect()
+        story = STORIES.get(given.workload)
+        if story is not None:
+            story.verify(collected, story.prepare(given.rows))
+        answer = None if story is not None else answer_of(given, collected)
         return Result(time.time() - began, given.rows, version=cw.__version__, answer=answer)
     results.sink_to(cw.sinks.discard(), uid="end")
     result = env.submit(f"benchmark {given.workload}").wait()

@@ -33,6 +33,9 @@ def measure(spark: Any, console: Console, *, records: int) -> None:
         )
         status = env.submit("benchmark pauses").wait().status
     full = [one for one in status.checkpoints if one.completed and one.kind == "checkpoint"][1:]
+    if not full:
+        console.print(f"pauses: {records:,} records were over before a second checkpoint; give more (--records)")
+        return
     table = Table(title=f"{len(full)} checkpoints of {KEYS:,} keys under full load")
     for heading in ("", "median", "max"):
         table.add_column(heading, justify="right")

@@ -17,7 +17,7 @@ from benchmarks import pauses, recovery, throughput
 from benchmarks.cutwater_cases import own_cases
 from benchmarks.measurements import begin_run
 from benchmarks.session import Session
-from benchmarks.workloads import TABLE, WORKLOADS
+from benchmarks.workloads import STORIES, TABLE, WORKLOADS
 from cutwater.deploy.session import embedded_session
 
 IN_OWN_PROCESSES = ("workloads", "cold", "latency", "growth")
@@ -32,12 +32,13 @@ def main() -> None:
     begin_run(f"python -m benchmarks.run {' '.join(sys.argv[1:])}".strip())
     console.print(f"cutwater {cutwater.__version__}, Python {platform.python_version()}, {platform.machine()}")
     parts: list[str] = options.only or (["workloads"] if options.workloads else list(PARTS))
-    workloads = options.workloads or list(TABLE)
+    workloads = options.workloads or [*TABLE, *STORIES]
     with Session(console, seconds=options.seconds, rows=options.rows, rounds=options.rounds) as session:
         if options.verify:
             session.verify(own_cases(workloads))
         if "workloads" in parts:
-            session.checkpoints(workloads)
+            session.checkpoints([name for name in workloads if name not in STORIES])
+            session.table(own_cases([name for name in workloads if name in STORIES]))
         if "cold" in parts:
             session.cold_start()
         if "latency" in parts:
@@ -61,6 +62,7 @@ def in_this_process(console: Console, parts: list[str], options: argparse.Namesp
 
 def names_of_workloads(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
+    names = [one for name in names for one in (STORIES[:-1] if name == "W5" else (name,))]
     unknown = [name for name in names if name not in WORKLOADS]
     if unknown:
         raise argparse.ArgumentTypeError(f"there is no {unknown[0]}; there are {', '.join(WORKLOADS)}")

@@ -4,7 +4,8 @@ Time is the time of the measurement. A minute is over when the reports are thirt
 its result leaves once. Measurements that come later still (a sensor was offline) go to a side output, where a person or
 a nightly job can look at them: nothing is lost silently.
 
-The stream is typed, so that the windows run on columns; `explain` shows how.
+The files follow each other in time, as a rotated log does: one that is read later holds nothing older. The stream is
+typed, so that the windows run on columns.
 
 Run it: `cutwater run examples/late_measurements.py`.
 """

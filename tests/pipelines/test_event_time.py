@@ -295,13 +295,13 @@ def test_a_job_that_goes_on_at_another_parallelism_gives_the_same(
 
 @pytest.fixture(scope="module")
 def late_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As `folder`, but every twelfth record is told half a second too late: long after its windows are over."""
+    """As `folder`, but every twelfth record is told 200 ms later than that: when its windows are over."""
     root, random = tmp_path_factory.mktemp("late"), Random(5)
     for side, count in (("l", 360), ("r", 240)):
         events = shuffled_events(random, count)
         write_events(
             root / side,
-            [event._replace(time=event.time - 500) if index % 12 == 7 else event for index, event in enumerate(events)],
+            [event._replace(time=event.time - 200) if index % 12 == 7 else event for index, event in enumerate(events)],
         )
     return root
 
@@ -357,20 +357,22 @@ def test_a_record_is_in_its_windows_or_in_the_late_output_never_in_both(
 
 @both_kinds
 @some_run
+@pytest.mark.parametrize("seed", SEEDS)
 def test_aggregates_and_late_output_together_account_for_every_record(
-    late_folder: Path, kind: Kind, run: Callable[[LocalRuns], list[Any]]
+    late_folder: Path, kind: Kind, run: Callable[[LocalRuns], list[Any]], seed: int
 ) -> None:
     def build(env: cw.Environment) -> cw.DataStream:
         windows = stream_of(env, late_folder / "l", kind).key_by("key").window(WINDOWS["tumbling"]).late_output("late")
         return with_late(windows.aggregate(n=cw.agg.count(), numbers=cw.agg.sum("number"), uid="window"))
 
-    results = run(LocalRuns(build, seed=4))
+    results = run(LocalRuns(build, seed=seed))
     main = [row for is_late, row in results if not is_late]
     late = [row for is_late, row in results if is_late]
     everything = told(late_folder, "l")
     assert sum(row.n for row in main) + len(late) == everything.total()
     assert sum(row.numbers for row in main) + sum(row.number for row in late) == sum(everything)
     assert all(isinstance(row, tuple) and len(row) == len(Event._fields) for row in late)
+    assert max(Counter((row.key, row.window_start) for row in main).values()) == 1, "a window that is over stays so"
     assert late
 
 
