@@ -9,7 +9,8 @@ SHELL := /bin/bash
 BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .venv/.bench-ready
-BENCH_OPTIONS = $(if $(WORKLOADS),--workloads $(WORKLOADS)) $(if $(ROWS),--rows $(ROWS)) $(ARGS)
+BENCH_OPTIONS = $(if $(WORKLOADS),--workloads $(WORKLOADS)) $(if $(ROWS),--rows $(ROWS)) \
+    $(if $(BENCH_SECONDS),--seconds $(BENCH_SECONDS)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(ARGS)
 WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from benchmarks import report
 from benchmarks.cutwater_cases import own_cases
 from benchmarks.measurements import begin_run
-from benchmarks.peers.cases import cold_peer_cases, peer_cases
+from benchmarks.peers.cases import cold_peer_cases, is_best_of_its_system, peer_cases
 from benchmarks.run import names_of_workloads
 from benchmarks.session import Session
 from benchmarks.subjects import Case
@@ -53,7 +53,7 @@ def chosen(options: argparse.Namespace) -> list[Case]:
     """Workload by workload, Cutwater among its peers."""
     cases = [*own_cases(options.workloads), *peer_cases()]
     ordered = [case for workload in options.workloads for case in cases if case.workload == workload]
-    return [case for case in ordered if wanted(case, options)]
+    return [case for case in ordered if wanted(case, options) and (not options.brief or is_best_of_its_system(case))]
 
 
 def wanted(case: Case, options: argparse.Namespace) -> bool:
@@ -66,6 +66,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--systems", type=lambda text: text.lower().split(","), help="beginnings of names, e.g. cutwater,spark,flink"
     )
+    parser.add_argument("--brief", action="store_true", help="one setting of each system and workload, no variants")
     parser.add_argument("--only", choices=PARTS, action="append", help="leave out the other parts")
     parser.add_argument("--rows", type=int, help="of every run; left out: what keeps the system busy for --seconds")
     parser.add_argument("--seconds", type=float, default=20.0, help="that a run should last after its start-up")

@@ -13,6 +13,8 @@ from pathlib import Path
 import psutil
 
 SAMPLE_SECONDS = 0.2
+#: The kernel walks through all pages for it.
+PSS_EVERY_SAMPLES = 5
 
 
 @dataclass(slots=True)
@@ -24,6 +26,8 @@ class Watched:
     timed_out: bool
     exit_code: int
     peak_rss_bytes: int
+    #: The same with every page counted once that several processes of the family share.
+    peak_pss_bytes: int
     #: Cores that were busy with something else, on average. Much of it makes a measurement worthless.
     cores_busy_elsewhere: float
 
@@ -36,6 +40,8 @@ class _Family:
     seen: dict[int, psutil.Process] = field(default_factory=dict)
     cpu_seconds: dict[int, float] = field(default_factory=dict)
     peak_rss_bytes: int = 0
+    peak_pss_bytes: int = 0
+    samples: int = 0
 
     def sample(self) -> None:
         with suppress(psutil.NoSuchProcess):
@@ -49,6 +55,9 @@ class _Family:
                     times = process.cpu_times()
                 self.cpu_seconds[process.pid] = times.user + times.system
         self.peak_rss_bytes = max(self.peak_rss_bytes, rss_bytes)
+        self.samples += 1
+        if self.samples % PSS_EVERY_SAMPLES == 0:
+            self.peak_pss_bytes = max(self.peak_pss_bytes, sum(map(_pss_bytes, self.seen)))
 
     def end(self) -> None:
         """Kills what is left of the family."""
@@ -81,8 +90,22 @@ def watch(command: list[str], *, log: Path, variables: dict[str, str], timeout_s
     seconds = time.time() - launched_at
     elsewhere = _busy_seconds() - busy_before - sum(family.cpu_seconds.values())
     return Watched(
-        launched_at, seconds, timed_out, process.returncode, family.peak_rss_bytes, max(0.0, elsewhere / seconds)
+        launched_at,
+        seconds,
+        timed_out,
+        process.returncode,
+        family.peak_rss_bytes,
+        family.peak_pss_bytes,
+        max(0.0, elsewhere / seconds),
     )
+
+
+def _pss_bytes(pid: int) -> int:
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return 0
 
 
 def _busy_seconds() -> float:

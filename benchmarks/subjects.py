@@ -161,6 +161,7 @@ def _measurement(case: Case, result: Result, watched: Watched, distinct_keys: in
         "startup_seconds": round(start_up, 3),
         "wall_seconds": round(result.ended_at - watched.launched_at, 3),
         "version": result.version,
+        "peak_pss_bytes": watched.peak_pss_bytes,
         "cores_busy_elsewhere": round(watched.cores_busy_elsewhere, 2),
         **result.facts,
     }

@@ -71,6 +71,16 @@ def peer_cases() -> list[Case]:
     ]
 
 
+def is_best_of_its_system(case: Case) -> bool:
+    """For a short run: of every system and workload the setting that a user would choose, no variants besides."""
+    if case.subject is DUCKDB or case.subject is FLINK_DATASTREAM:
+        return False
+    if case.subject is FLINK_SQL:
+        backend = "rocksdb" if case.workload == "W2" else "hashmap"
+        return case.backend == backend and case.variant in ("", PER_RECORD)
+    return case.variant in ("", PER_RECORD, PER_BATCH)
+
+
 def cold_peer_cases() -> list[Case]:
     """Those that run on a Java machine, for the measurement from a cold start."""
     return [
