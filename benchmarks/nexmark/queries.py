@@ -1,9 +1,9 @@
 """How are Nexmark's questions asked in Cutwater?
 
 Each query is a function of an environment and a folder that `generator.write` has filled; it returns the stream of its
-results. They read typed files, and stay on columns wherever no user's function is needed: q1, q2 and q8 never see a
-Python object per event, q5 and q7 only for the few rows that are left of each batch; q3 and q4 keep state of their own,
-for the events that pass their filters.
+results. They read typed files, and stay on columns wherever no user's function is needed: q1 and q2 never see a
+Python object per event, q5, q7 and q8 only for the few rows that are left of each batch; q3 and q4 keep state of their
+own, for the events that pass their filters.
 """
 
 from __future__ import annotations

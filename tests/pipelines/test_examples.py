@@ -24,7 +24,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path, spark: Any) -> Workben
 def test_a_run_to_which_nothing_happens(bench: Workbench) -> None:
     result = bench.environment(paced=True).execute("pipeline", require="exactly_once")
     assert result.restarts == 0
-    assert result.checkpoints_completed > 2
+    assert result.checkpoints_completed > 0
     assert bench.found() == bench.golden
     assert not bench.pending()
 
