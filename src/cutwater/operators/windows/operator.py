@@ -129,7 +129,7 @@ class WindowOperator(FunctionOperator):
     def on_wall_time(self, now_ms: int) -> None:
         self._begin()
         for timer in take_due(self._processing, now_ms - 1, operator=self.context.name):
-            self._on_processing_timer(timer)
+            self._ask_trigger(timer, "processing")
         self._flush()
 
     def _is_keyed(self) -> bool:
@@ -273,7 +273,7 @@ class WindowOperator(FunctionOperator):
 
     def _fire_event_timers(self, upto_ms: int) -> None:
         for timer in take_due(self._event, upto_ms, operator=self.context.name):
-            self._on_event_timer(timer)
+            self._ask_trigger(timer, "event")
             if len(self._result_times) >= _OUTPUTS_MAX:
                 self._flush()
 
@@ -281,10 +281,10 @@ class WindowOperator(FunctionOperator):
         """The input has ended before the wall clock came there: the last timer of each window is called now."""
         last = {(timer.key, timer.namespace): timer for timer in self._processing.due(MAX_TIMESTAMP_MS)}
         for timer in last.values():
-            self._on_processing_timer(timer)
+            self._ask_trigger(timer, "processing")
         self._processing.due(MAX_TIMESTAMP_MS)  # what they have set for later comes never
 
-    def _on_event_timer(self, timer: Timer) -> None:
+    def _ask_trigger(self, timer: Timer, kind: TimeKind) -> None:
         time_ms, key, namespace = timer
         pane = (key, namespace)
         window = self._window_of(pane)
@@ -292,29 +292,13 @@ class WindowOperator(FunctionOperator):
             return
         self._keyed_backend.set_current_key(key)
         self._pane_context.point_at(pane)
+        ask = self._trigger.on_event_time if kind == "event" else self._trigger.on_processing_time
         try:
-            result = self._trigger.on_event_time(time_ms, window, self._pane_context)
+            result = ask(time_ms, window, self._pane_context)
         except Exception as error:
             self._blame_trigger(error, timer)
-        ends = self._time == "event" and time_ms == self._clean_up_ms(window)
-        self._obey(result, window, self._contents_of(pane), time_ms, ends=ends)
-        if ends:
-            self._clean_up(pane, window)
-
-    def _on_processing_timer(self, timer: Timer) -> None:
-        time_ms, key, namespace = timer
-        pane = (key, namespace)
-        window = self._window_of(pane)
-        if window is None:
-            return
-        self._keyed_backend.set_current_key(key)
-        self._pane_context.point_at(pane)
-        try:
-            result = self._trigger.on_processing_time(time_ms, window, self._pane_context)
-        except Exception as error:
-            self._blame_trigger(error, timer)
-        ends = self._time == "processing" and time_ms == self._clean_up_ms(window)
-        self._obey(result, window, self._contents_of(pane), None, ends=ends)
+        ends = self._time == kind and time_ms == self._clean_up_ms(window)
+        self._obey(result, window, self._contents_of(pane), time_ms if kind == "event" else None, ends=ends)
         if ends:
             self._clean_up(pane, window)
 
