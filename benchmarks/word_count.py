@@ -7,7 +7,7 @@ is one of typed rows, and the sliding windows count them without a Python object
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +67,6 @@ def words_of(lines: pa.RecordBatch) -> pa.RecordBatch:
     split = pc.split_pattern(lines.column("line"), " ")
     times = lines.column("time").take(pc.list_parent_indices(split))
     return pa.RecordBatch.from_arrays([times, pc.list_flatten(split)], schema=WORDS)
-
-
-WORKLOADS: dict[str, Callable[[cw.Environment, Path], cw.DataStream]] = {"W6": word_count}
 
 
 def answer(folder: Path) -> Counter[tuple[Any, ...]]:

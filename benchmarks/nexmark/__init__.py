@@ -23,7 +23,6 @@ QUERIES: dict[str, Query] = {
     "q7": queries.q7_highest_bid,
     "q8": queries.q8_new_users,
 }
-WORKLOADS: dict[str, Query] = {f"W5-{name}": build for name, build in QUERIES.items()}
 
 
 def make_data(folder: Path, events: int) -> None:

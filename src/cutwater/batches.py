@@ -79,6 +79,11 @@ def without_time_column(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.select(names[:-1]) if names and names[-1] == TIME_COLUMN else batch
 
 
+def decoded(column: pa.Array) -> pa.Array:
+    """The values themselves, if the column has codes of a dictionary."""
+    return column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
+
+
 def time_column_of(schema: pa.Schema) -> str | None:
     """The column with the event time."""
     metadata = schema.metadata

@@ -7,7 +7,6 @@ one result per batch, rows are aggregated before they are sent to the task of th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -98,7 +97,6 @@ def _partial(
     if uid is not None:
         own["uid"] = f"{uid}-partial" if len(stream._outputs) == 1 else f"{uid}-partial-{position}"
     reads = column_use(plan, output.schema)
-    added = stream._dataflow.add(
+    return stream._dataflow.add(
         f"partial_{operation}", PartialAggregateOperator, (plan, slices), [Input(output)], own, reads=reads
     )
-    return replace(added, schema=None)

@@ -69,7 +69,7 @@ def continuous_processing(interval: Duration) -> Trigger:
 
 
 def never() -> Trigger:
-    """Not at all: windows only take in, and are dropped at their end. For tests, and with a custom trigger in mind."""
+    """Not at all: a window takes records in, and is dropped at its end."""
     return NeverTrigger()
 
 

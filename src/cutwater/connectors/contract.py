@@ -132,6 +132,8 @@ class Sink(ABC):
     """Where records go."""
 
     delivery: Delivery = Delivery.PLAIN
+    #: Typed batches may come with columns that are codes of a dictionary; else the values are spelled out before.
+    takes_encoded: bool = False
 
     @property
     @abstractmethod

@@ -20,6 +20,7 @@ def discard() -> DiscardSink:
 
 class DiscardSink(Sink):
     delivery = Delivery.IDEMPOTENT
+    takes_encoded = True
 
     def __init__(self) -> None:
         self.records = 0

@@ -32,7 +32,7 @@ THREAD_SWITCH_SECONDS = 0.001
 """Python's default of 5 ms is what a network thread waits for the interpreter while user code computes."""
 COLLECTOR_THRESHOLDS = (100_000, 50, 50)
 """A batch of rows is thousands of objects that all die together: Python's defaults would look at them again and again,
-which took two thirds of the time of a keyed function on typed rows."""
+which took half of the time of a keyed function on typed rows."""
 
 
 class SlotOrder(msgspec.Struct, frozen=True):

@@ -12,8 +12,9 @@ from functools import partial
 from typing import Any, NoReturn
 
 import msgspec
+import pyarrow as pa
 
-from cutwater.batches import Batch, ObjectBatch, without_time_column
+from cutwater.batches import Batch, ObjectBatch, decoded, without_time_column
 from cutwater.connectors.contract import Delivery, Sink, SinkWriter, WriterContext
 from cutwater.operators.contract import FrozenList, Operator, OperatorContext, OperatorSnapshot
 from cutwater.operators.user_code import raise_connector_error
@@ -68,7 +69,7 @@ class WriterOperator(Operator):
 
     def process(self, batch: Batch, port: int) -> None:
         try:
-            self._open_writer.write(batch if isinstance(batch, ObjectBatch) else without_time_column(batch))
+            self._open_writer.write(batch if isinstance(batch, ObjectBatch) else self._plain(batch))
         except Exception as error:
             self._fail(error, "write")
         self._has_unflushed = self._flushes
@@ -116,6 +117,13 @@ class WriterOperator(Operator):
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
+
+    def _plain(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """As the user knows it: without what only the stream needs."""
+        batch = without_time_column(batch)
+        if self._sink.takes_encoded or not any(pa.types.is_dictionary(kind) for kind in batch.schema.types):
+            return batch
+        return pa.RecordBatch.from_arrays([decoded(column) for column in batch.columns], batch.schema.names)
 
     @property
     def _open_writer(self) -> SinkWriter:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from cutwater.errors import ConfigurationError, InternalError
-from cutwater.protocol.key_groups import KeyGroups
+from cutwater.protocol.key_groups import KeyGroups, key_group
 from cutwater.state.contract import (
     Aggregate,
     AggregatingState,
@@ -39,13 +39,13 @@ _KNOWN_KEYS_MAX = 262_144
 class _GroupIndex(dict[Any, int]):
     """Where a key's group is in the task's range; remembers the keys seen, so that a known one costs one look-up."""
 
-    def __init__(self, key_groups: KeyGroups, groups: range) -> None:
+    def __init__(self, max_parallelism: int, groups: range) -> None:
         super().__init__()
-        self._group_of = key_groups.of
+        self._max_parallelism = max_parallelism
         self._groups = groups
 
     def __missing__(self, key: Any) -> int:
-        group = self._group_of(key)
+        group = key_group(key, self._max_parallelism)
         if group not in self._groups:
             raise InternalError(
                 f"key {key!r} was sent to the wrong task",
@@ -65,7 +65,7 @@ class HeapBackend(KeyedBackend):
         self._groups = settings.groups
         self._count = len(settings.groups)
         self._key_groups = KeyGroups(settings.max_parallelism)
-        self._index_of = _GroupIndex(self._key_groups, settings.groups)
+        self._index_of = _GroupIndex(settings.max_parallelism, settings.groups)
         self._cursor = Cursor()
         self._views = FrozenViews()
         self._tables: dict[str, KeyGroupTable] = {}

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
-from cutwater.batches import Batch, rows_of
+from cutwater.batches import Batch, rows_of, with_times
 from cutwater.connectors.contract import Delivery, Sink, SinkWriter, WriterContext
 from cutwater.errors import StorageError
 from cutwater.operators.sink import WriterOperator, decode_committable
@@ -217,3 +219,22 @@ def test_a_failing_write_names_the_sink(task: Any) -> None:
     sink.broken = "write"
     with pytest.raises(StorageError, match='sink "recording" of operator "parse" can\'t write'):
         task(WriterOperator(sink, ONCE)).feed("a")
+
+
+def test_a_sink_sees_values_instead_of_codes_and_no_time_column(task: Any) -> None:
+    written: list[Any] = []
+
+    class Keeping(Sink):
+        name = "keeping"
+
+        def writer(self, context: WriterContext) -> SinkWriter:
+            class Writer(SinkWriter):
+                def write(self, batch: Batch) -> None:
+                    written.append(batch.schema)
+
+            return Writer(self)
+
+    chain = task(WriterOperator(Keeping(), CheckpointMode.NONE))
+    encoded = pa.RecordBatch.from_arrays([pa.array(["a", "a"]).dictionary_encode()], ["word"])
+    chain.operator.process(with_times(encoded, np.array([1, 2], dtype=np.int64)), 0)
+    assert written == [pa.schema([("word", pa.string())])]

@@ -1,7 +1,6 @@
 """How does a batch shrink before it is sent?
 
-Rows of one key (and one slice of event time) become one row of stored values, which the receiver merges. Where that
-saves little, because nearly every row has a key of its own, rows are sent as they are, each a partial result of one.
+Rows of one key (and one slice of event time) become one row of stored values, which the receiver merges.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from cutwater.batches import Batch, Times, times_of, with_times
+from cutwater.batches import Batch, Times, decoded, times_of, with_times
 from cutwater.operators.columnar.plan import AggregatePlan
 from cutwater.operators.columnar.slices import SLICE_COLUMN, Slices, slice_times_of
 from cutwater.operators.contract import Operator
@@ -34,7 +33,7 @@ class PartialAggregateOperator(Operator):
         numbers = None if slices is None else slices.numbers_of(slice_times_of(batch, self.context.name))
         keys = self._plan.keys_of(batch)
         groups = group_rows(keys, numbers)
-        columns = [_plain(key.take(pa.array(groups.first_rows))) for key in keys]
+        columns = [decoded(key.take(pa.array(groups.first_rows))) for key in keys]
         columns += self._values_of(batch, groups)
         if slices is None or numbers is None:
             made = pa.RecordBatch.from_arrays(columns, schema=self._schema)
@@ -59,7 +58,3 @@ def with_latest_time(batch: pa.RecordBatch, times: Times | None) -> pa.RecordBat
         return batch
     timed: pa.RecordBatch = with_times(batch, np.full(batch.num_rows, times.max(), dtype=np.int64))
     return timed
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    return column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cutwater.batches import TIME_COLUMN
+from cutwater.batches import TIME_COLUMN, decoded
 from cutwater.errors import UserError
 from cutwater.operators.aggregations import Aggregation, AggregationKind
 from cutwater.state.columnar.buffers import plain_type
@@ -169,7 +169,7 @@ def _input_of(value: StoredValue, batch: pa.RecordBatch) -> pa.Array | None:
         return None
     column = batch.column(value.column)
     if value.kind != "count":
-        return column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
+        return decoded(column)
     # Values that are there: only a column with nulls needs to be looked at.
     return column.is_valid().cast(pa.int64()) if column.null_count else None
 

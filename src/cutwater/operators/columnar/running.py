@@ -63,24 +63,31 @@ class RunningColumnsOperator(_TableOperator):
 class BatchColumnsOperator(_TableOperator):
     """A result for every key of a batch of partial rows."""
 
+    def __init__(self, plan: AggregatePlan) -> None:
+        super().__init__(plan)
+        self._marks: Codes = np.empty(0, dtype=np.int32)
+
     def process(self, batch: Batch, port: int) -> None:
         assert isinstance(batch, pa.RecordBatch)
         keys = self._plan.keys_of(batch)
         slots = self._table.add(keys, self._plan.partial_inputs_of(batch))
-        rows = _first_rows(slots, len(self._table))
+        rows = self._first_rows(slots)
         touched = slots[rows]
         stored = [column.results(touched) for column in self._table.values]
         results = self._results([key.take(pa.array(rows)) for key in keys], stored)
         self.context.emit(with_latest_time(results, times_of(batch)))
+
+    def _first_rows(self, slots: Codes) -> Codes:
+        """The first row of each key of the batch. The marks are kept and cleaned: a batch costs what its rows cost."""
+        if len(self._marks) < len(self._table):
+            self._marks = np.full(2 * len(self._table), key_kernels.UNKNOWN, dtype=np.int32)
+        rows: Codes = np.empty(len(slots), dtype=np.int32)
+        first = rows[: key_kernels.first_rows(slots.copy(), self._marks, rows)]
+        self._marks[slots[first]] = key_kernels.UNKNOWN
+        return first
 
 
 def running_schema(plan: AggregatePlan, *, timed: bool) -> pa.Schema:
     """Of the results."""
     schema = pa.schema([*plan.keys, *plan.result_fields])
     return schema_with_times(schema) if timed else schema
-
-
-def _first_rows(slots: Codes, size: int) -> Codes:
-    marks: Codes = np.full(size, key_kernels.UNKNOWN, dtype=np.int32)
-    rows: Codes = np.empty(len(slots), dtype=np.int32)
-    return rows[: key_kernels.first_rows(slots.copy(), marks, rows)]

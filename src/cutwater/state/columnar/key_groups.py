@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from cutwater.batches import decoded
 from cutwater.errors import KeyTypeError
 from cutwater.protocol.key_groups import subtask_of
 from cutwater.state.columnar import hashing
@@ -52,8 +53,7 @@ class RowGroups:
     def _of_tuples(self, columns: Sequence[pa.Array]) -> Codes:
         crcs = hashing.start(len(columns[0]), b"t")
         for column in columns:
-            plain = column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
-            _add(crcs, plain, framed=True)
+            _add(crcs, decoded(column), framed=True)
         return hashing.finish(crcs, self._max_parallelism)
 
 
