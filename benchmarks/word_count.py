@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -76,6 +75,8 @@ def answer(folder: Path) -> Counter[tuple[Any, ...]]:
         SELECT word, ms // 1000 * 1000 - back AS start, count(*)
         FROM words, range(0, 5000, 1000) AS windows(back) GROUP BY ALL
     """
+    import duckdb  # the job's own process has no use for it
+
     with duckdb.connect() as connection:
         return Counter(connection.execute(query).fetchall())
 

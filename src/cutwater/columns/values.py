@@ -17,7 +17,6 @@ from cutwater.columns.encoded import each_value_once, plain
 from cutwater.columns.failures import TypesDoNotFit
 
 _BOOL = pa.bool_()
-_FALSE = pa.scalar(False)
 _CAST_TO_TIMESTAMP = 'an integer of milliseconds becomes a time by .cast("timestamp[ms]")'
 
 
@@ -75,8 +74,8 @@ def is_true(value: Any) -> Any:
     """Null counts as false."""
     value = _truth(value)
     if isinstance(value, pa.Scalar):
-        return value if value.is_valid else _FALSE
-    return pc.coalesce(value, _FALSE) if value.null_count else value
+        return value if value.is_valid else pa.scalar(False)
+    return pc.coalesce(value, pa.scalar(False)) if value.null_count else value
 
 
 def choose(condition: Any, chosen: Any, other: Any) -> Any:

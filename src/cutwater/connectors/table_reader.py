@@ -115,6 +115,7 @@ class ParquetReader(TableReader):
         return self._group >= self._part.end
 
     def close(self) -> None:
+        self._batches = iter(())  # they refer to this reader: only the collector would free the file's memory
         self._file.close(force=True)
 
 

@@ -15,6 +15,7 @@ import sys
 MODULES = (
     "msgspec",
     "numba",
+    "pandas",
     "cloudpickle",
     "pyarrow",
     "pyarrow.compute",
@@ -36,8 +37,18 @@ def import_everything() -> None:
         for name in MODULES:
             with contextlib.suppress(Exception):
                 importlib.import_module(name)
+        with contextlib.suppress(Exception):
+            _load_the_library_of_kernels()
     gc.collect()
     gc.freeze()  # the workers share this memory as long as nobody touches it
+
+
+def _load_the_library_of_kernels() -> None:
+    """Numba would load what kernels may call with the first kernel: in every slot, and after every failure."""
+    from numba.core.registry import cpu_target
+
+    cpu_target.typing_context.refresh()
+    cpu_target.target_context.refresh()
 
 
 if __name__ == "__main__":

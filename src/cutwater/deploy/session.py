@@ -22,6 +22,11 @@ from cutwater.deploy.java import find_java_home
 from cutwater.errors import OperationsError
 
 LOOPBACK = "127.0.0.1"
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xms16m"
+"""The embedded Java machine starts Python processes and then waits: it needs neither a parallel collector nor the slow
+compiler, and takes a quarter less memory without them."""
+MALLOC_ARENAS_MAX = 2
+"""glibc would keep an arena with free memory of its own for each of a slot's many threads."""
 TASK_FAILURES_MAX = 10
 """Spark starts a killed slot again by itself, which is faster than a new Spark job; but one that can't start at all
 must end its job, so that someone hears of it."""
@@ -73,12 +78,14 @@ def _settings(cores: int, *, verbose: bool) -> dict[str, str]:
         "spark.master": f"local[{cores},{TASK_FAILURES_MAX}]",
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "WARN" if verbose else "OFF",
         "spark.sql.shuffle.partitions": str(cores),
         # Slots are forked from a process that has everything imported.
         "spark.python.daemon.module": "cutwater.deploy.daemon",
+        "spark.executorEnv.MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", str(MALLOC_ARENAS_MAX)),
         "spark.executorEnv.PYTHONPATH": os.pathsep.join([source_folder, os.environ.get("PYTHONPATH", "")]).rstrip(":"),
     }
 

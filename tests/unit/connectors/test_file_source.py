@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import gc
 import os
 import pickle
+import weakref
 
 import msgspec
 import pyarrow as pa
@@ -187,6 +189,22 @@ def test_parquet_is_cut_at_row_groups_and_read_once(tmp_path):
     source = sources.files(tmp_path, format="parquet", split_bytes=900)
     assert 1 < len(source.discover(1).splits) < 10
     assert [row.n for row in read_all(source)] == list(range(95))
+
+
+def test_a_closed_parquet_reader_is_freed_at_once_and_not_by_the_collector(tmp_path):
+    write_parquet(tmp_path / "a.parquet", 20)
+    source = sources.files(tmp_path, format="parquet")
+    reader = source.reader(source.discover(1).splits[0], None)
+    while not reader.finished:
+        reader.read(10, 0.0)
+    alive = weakref.ref(reader)
+    gc.disable()
+    try:
+        reader.close()
+        del reader
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 def test_parquet_resumes_at_every_position_also_after_a_trip_through_the_snapshot(tmp_path):

@@ -102,15 +102,15 @@ class FrozenTables:
         """(state name, key group, an Arrow stream), ordered by group."""
         if not self._tables:
             return
-        whole = pa.concat_batches([_with_namespace(batch, namespace) for namespace, batch in self._tables])
+        tables = [_with_namespace(batch, namespace) for namespace, batch in self._tables]
         self._tables = []
+        whole = pa.concat_batches(tables) if len(tables) > 1 else tables.pop()
         groups = RowGroups(self._max_parallelism).of(whole.columns[1 : 1 + len(self._layout.keys)])
         order = np.argsort(groups.astype(np.int16), kind="stable")  # 16 bits are sorted by counting
-        ordered = whole.take(pa.array(order))
         starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
         ends = [*starts[1:].tolist(), len(order)]
         for start, end in zip(starts.tolist(), ends, strict=True):
-            yield self._name, int(groups[order[start]]), _to_bytes(ordered.slice(start, end - start))
+            yield self._name, int(groups[order[start]]), _to_bytes(whole.take(pa.array(order[start:end])))
 
 
 def restored_tables(
