@@ -31,7 +31,7 @@ check: $(READY)  ## format, lint, types, layering, unit and property tests, 100 
 test: check  ## check, then simulation, pipelines and real Spark (10 to 20 minutes)
 	$(PYTEST) -q -n $(WORKERS) tests/simulation
 	$(BIN)/cutwater simulate --seeds 2000
-	$(PYTEST) -q tests/pipelines tests/spark
+	$(PYTEST) -q tests/pipelines tests/spark tests/services
 
 bench: $(BENCH_READY)  ## Cutwater's benchmarks; a part: make bench WORKLOADS=W1,W3 ROWS=2000000; ARGS="…" for more
 	$(BIN)/python -m benchmarks.run $(BENCH_OPTIONS)

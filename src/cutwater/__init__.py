@@ -19,6 +19,7 @@ from cutwater.connectors import sinks, sources
 from cutwater.graph.explain import Plan
 from cutwater.graph.guarantees import Guarantee, PathGuarantee
 from cutwater.protocol.lifecycle import JobState
+from cutwater.state.ttl import Ttl
 from cutwater.status import JobResult, JobStatus
 
 __version__ = "0.1.0"
@@ -39,6 +40,7 @@ __all__ = [
     "PathGuarantee",
     "Plan",
     "TlsFiles",
+    "Ttl",
     "WindowedStream",
     "__version__",
     "agg",

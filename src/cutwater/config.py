@@ -21,6 +21,7 @@ from cutwater.durations import Duration, parse_duration
 from cutwater.errors import ConfigurationError
 from cutwater.protocol.modes import CheckpointMode
 from cutwater.protocol.restart import RestartSpecification, fixed_delay
+from cutwater.sizes import parse_size
 
 T = TypeVar("T")
 Kind = TypeVar("Kind", bound=type)
@@ -84,6 +85,8 @@ class Checkpoints:
     tolerable_failures: int = 0
     #: How many completed ones are kept.
     retain: int = 3
+    #: What becomes of them when the job is cancelled: "retain" or "delete".
+    on_cancel: str = "retain"
 
     def __post_init__(self) -> None:
         mode_given, every_given = self.mode != "default", self.every != "default"
@@ -110,6 +113,8 @@ class Checkpoints:
         _check_count(self.max_concurrent, option="max_concurrent", at_least=1)
         _check_count(self.tolerable_failures, option="tolerable_failures", at_least=0)
         _check_count(self.retain, option="retain", at_least=1)
+        if self.on_cancel not in ("retain", "delete"):
+            raise ConfigurationError(f"on_cancel can't be {self.on_cancel!r}", hint='choose "retain" or "delete"')
         if self.max_concurrent > 1 and self.min_pause_seconds > 0:
             raise ConfigurationError(
                 f"{self.max_concurrent} concurrent checkpoints contradict a pause between them",
@@ -169,6 +174,10 @@ class JobOptions:
     max_parallelism: int | None = None
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     state_backend: StateBackend | str = StateBackend.MEMORY
+    #: What the backend "rocksdb" may take of a slot's memory for blocks and buffers of all its operators.
+    state_memory: int | str = "256MB"
+    #: Where a slot keeps state on its local disk, and copies of it for a quick restart. None: the temporary folder.
+    local_folder: str | None = None
     #: What happens after a failure; made by the functions of `cutwater.restart`.
     restart: RestartSpecification = field(default_factory=lambda: fixed_delay(attempts=3, delay_seconds=10.0))
     #: Idle slots kept ready to take over from a lost one.
@@ -198,6 +207,12 @@ class JobOptions:
                 )
         _check_kind(self.checkpoints, Checkpoints, option="checkpoints", example='cw.Checkpoints(every="1s")')
         _set(self, "state_backend", _one_of(StateBackend, self.state_backend, option="state_backend"))
+        _set(self, "state_memory", parse_size(self.state_memory, option="state_memory"))
+        if self.state_backend is StateBackend.ROCKSDB and self.checkpoints.enabled and self.checkpoints.storage is None:
+            raise ConfigurationError(
+                'the state backend "rocksdb" needs a storage for its snapshots',
+                hint='set checkpoints=cw.Checkpoints(storage="file:///…"), a folder that every slot reaches',
+            )
         if not callable(getattr(self.restart, "start", None)):
             raise ConfigurationError(
                 f"restart can't be {self.restart!r}", hint="give cw.restart.fixed_delay(attempts=3) or one of its kind"
@@ -216,6 +231,10 @@ class JobOptions:
         _check_count(self.inline_state_bytes_max, option="inline_state_bytes_max", at_least=0)
         if self.tls is not None:
             _check_kind(self.tls, TlsFiles, option="tls", example="cw.TlsFiles(certificate=…, key=…, ca=…)")
+
+    @property
+    def state_memory_bytes(self) -> int:
+        return parse_size(self.state_memory)
 
     @property
     def slot_timeout_seconds(self) -> float:
@@ -241,6 +260,8 @@ class OptionValues(TypedDict, total=False):
     max_parallelism: int | None
     checkpoints: Checkpoints
     state_backend: StateBackend | str
+    state_memory: int | str
+    local_folder: str | None
     restart: RestartSpecification
     spare_slots: int
     slot_timeout: Duration

@@ -19,6 +19,10 @@ class CheckpointStatus:
     """"completed", or why it was aborted."""
     duration_seconds: float
     size_bytes: int = 0
+    new_bytes: int = 0
+    """What was written for it; the rest of its size is shared with earlier ones."""
+    start_delay_seconds_max: float = 0.0
+    """From the trigger until the first barrier had reached the last task."""
     sync_seconds_max: float = 0.0
     async_seconds_max: float = 0.0
     alignment_seconds_max: float = 0.0

@@ -43,11 +43,19 @@ class Workbench:
         return self.pipeline.found(self.output)
 
     def environment(
-        self, *, paced: bool, parallelism: int = 2, checkpoints: dict[str, Any] | None = None
+        self,
+        *,
+        paced: bool,
+        parallelism: int = 2,
+        checkpoints: dict[str, Any] | None = None,
+        slower: float = 1.0,
+        **options: Any,
     ) -> cw.Environment:
-        """The pipeline, ready to run."""
-        options: dict[str, Any] = {} if checkpoints is None else {"checkpoints": cw.Checkpoints(**checkpoints)}
-        env = self.bare_environment(self.pipeline.paces if paced else {}, parallelism=parallelism, **options)
+        """The pipeline, ready to run; `slower`: its stream lasts so many times as long."""
+        if checkpoints is not None:
+            options["checkpoints"] = cw.Checkpoints(**checkpoints)
+        paces = {uid: pace / slower for uid, pace in self.pipeline.paces.items()} if paced else {}
+        env = self.bare_environment(paces, parallelism=parallelism, **options)
         self.pipeline.build(env, self.input, self.output)
         return env
 

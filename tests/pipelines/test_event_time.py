@@ -121,8 +121,8 @@ def as_event(row: Any) -> Event:
     return Event(*row)
 
 
-def runs_of(case: Case, root: Path, kind: Kind, *, seed: int) -> LocalRuns:
-    return LocalRuns(lambda env: case.build(Streams(env, root, kind)), seed=seed)
+def runs_of(case: Case, root: Path, kind: Kind, *, seed: int, state_backend: str = "memory") -> LocalRuns:
+    return LocalRuns(lambda env: case.build(Streams(env, root, kind)), seed=seed, state_backend=state_backend)
 
 
 def shaped(case: Case, results: Iterable[Any]) -> Counter[Any]:
@@ -286,8 +286,25 @@ def test_a_job_whose_slots_are_killed_gives_the_same(
 def test_a_job_that_goes_on_at_another_parallelism_gives_the_same(
     folder: Path, answers: dict[str, Counter[Any]], case: Case, kind: Kind, before: int, after: int
 ) -> None:
-    results = runs_of(case, folder, kind, seed=after).rescaled(before=before, after=after)
+    results = runs_of(case, folder, kind, seed=after).rescaled(before, after)
     assert shaped(case, results) == answers[case.name]
+
+
+@every_case
+def test_a_job_on_rocksdb_whose_slots_are_killed_gives_the_same(
+    folder: Path, answers: dict[str, Counter[Any]], case: Case
+) -> None:
+    results = runs_of(case, folder, "objects", seed=5, state_backend="rocksdb").killed(parallelism=2)
+    assert shaped(case, results) == answers[case.name]
+
+
+@every_case
+@pytest.mark.parametrize("backend", ["filesystem", "rocksdb"])
+def test_a_job_that_goes_on_at_one_parallelism_after_the_other_gives_the_same(
+    folder: Path, answers: dict[str, Counter[Any]], case: Case, backend: str
+) -> None:
+    runs = runs_of(case, folder, "objects", seed=7, state_backend=backend)
+    assert shaped(case, runs.rescaled(2, 4, 1, 3, after_checkpoints=1)) == answers[case.name]
 
 
 # Later than the bound.
@@ -331,7 +348,7 @@ some_run = pytest.mark.parametrize(
         lambda runs: runs.plain(parallelism=1),
         lambda runs: runs.plain(parallelism=3),
         lambda runs: runs.killed(parallelism=2),
-        lambda runs: runs.rescaled(before=3, after=2),
+        lambda runs: runs.rescaled(3, 2),
     ],
     ids=["plain_1", "plain_3", "killed", "rescaled"],
 )

@@ -54,7 +54,7 @@ def test_a_query_whose_slots_are_killed_gives_the_same_answer(auctions: Path, qu
 def test_a_query_that_goes_on_at_another_parallelism_gives_the_same_answer(
     auctions: Path, query: str, before: int, after: int
 ) -> None:
-    verify(query, runs_of(query, auctions, seed=before).rescaled(before=before, after=after), auctions)
+    verify(query, runs_of(query, auctions, seed=before).rescaled(before, after), auctions)
 
 
 @pytest.mark.parametrize("query", ["q5", "q7"])
@@ -68,7 +68,7 @@ def test_a_split_that_no_task_had_begun_is_not_late_when_fewer_tasks_go_on(tmp_p
     """Under these seeds the snapshot lies between the assignment of a split and its first batch."""
     word_count.make_data(tmp_path, 600, lines_per_second=10, lines_per_file=15, lines_per_group=5)
     runs = LocalRuns(lambda env: word_count.word_count(env, tmp_path), seed=seed)
-    word_count.verify(runs.rescaled(before=3, after=1), tmp_path)
+    word_count.verify(runs.rescaled(3, 1), tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_split_that_no_task_had_begun_is_not_late_when_fewer_tasks_go_on(tmp_p
         lambda runs: runs.plain(parallelism=1),
         lambda runs: runs.plain(parallelism=3),
         lambda runs: runs.killed(parallelism=2),
-        lambda runs: runs.rescaled(before=2, after=3),
+        lambda runs: runs.rescaled(2, 3),
     ],
     ids=["plain_1", "plain_3", "killed", "rescaled"],
 )

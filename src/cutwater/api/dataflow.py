@@ -172,6 +172,7 @@ class Dataflow:
             name=settings.get("name") or name,
             kind=kind,
             parallelism=self._checked_parallelism(settings.get("parallelism")),
+            parallelism_is_explicit=settings.get("parallelism") is not None,
             build=build,
             connector=connector,
             max_parallelism=self._max_parallelism,

@@ -92,9 +92,13 @@ class Environment:
         restore: str | None = None,
         require: Guarantee | str | None = None,
         job_id: str | None = None,
+        allow_non_restored_state: bool = False,
     ) -> JobResult:
         """Runs the job to the end of its bounded input. An interrupt (Ctrl-C) cancels it."""
-        return _wait(self.submit(name, restore=restore, require=require, job_id=job_id))
+        job = self.submit(
+            name, restore=restore, require=require, job_id=job_id, allow_non_restored_state=allow_non_restored_state
+        )
+        return _wait(job)
 
     def submit(
         self,
@@ -103,26 +107,29 @@ class Environment:
         restore: str | None = None,
         require: Guarantee | str | None = None,
         job_id: str | None = None,
+        allow_non_restored_state: bool = False,
     ) -> JobHandle:
         """Starts the job and returns at once.
 
-        `restore`: "latest" goes on from the newest snapshot of the same job id, a path from that snapshot; left out,
-        the job starts empty. `require`: refuse to start with less than this guarantee, e.g. "exactly_once".
-        `job_id`: made from the name if left out.
+        `restore`: "latest" goes on from the newest snapshot of the same job id, a path from that savepoint or retained
+        checkpoint; left out, the job starts empty. `require`: refuse to start with less than this guarantee, e.g.
+        "exactly_once". `job_id`: made from the name if left out. `allow_non_restored_state`: drop the state of
+        operators that the job no longer has; otherwise such a snapshot is refused.
         """
-        return self._launch(self._dataflow.graph, name, restore=restore, require=require, job_id=job_id)
+        options = self._launch_options(restore, allow_non_restored_state=allow_non_restored_state)
+        return self._launch(self._dataflow.graph, name, options, require=require, job_id=job_id)
 
     def _run(self, graph: LogicalGraph) -> JobResult:
         # Every collection is a job of its own: two on one storage must not take each other for an older attempt.
         job_id = f"collect-{uuid.uuid4().hex[:12]}"
-        return _wait(self._launch(graph, "collect", restore=None, require=None, job_id=job_id))
+        return _wait(self._launch(graph, "collect", LaunchOptions(), require=None, job_id=job_id))
 
     def _launch(
         self,
         graph: LogicalGraph,
         name: str,
+        options: LaunchOptions,
         *,
-        restore: str | None,
         require: Guarantee | str | None,
         job_id: str | None,
     ) -> JobHandle:
@@ -130,7 +137,6 @@ class Environment:
         file, line = users_line()
         for warning in found:
             warnings.warn_explicit(warning, UserWarning, file, line)
-        options = self._launch_options(restore)
         for node in graph.nodes.values():
             if node.kind is NodeKind.SINK:
                 node.connector.check()
@@ -142,16 +148,11 @@ class Environment:
         found = validate(graph)
         guarantees = guarantees_of(graph, self.options.checkpoints.checkpoint_mode)
         check_guarantees(guarantees, require)
-        plan = JobPlan(
-            name=name,
-            job_id=_checked_job_id(name, job_id),
-            graph=to_execution_graph(make_portable(narrow_sources(graph)), chaining=self.options.chaining),
-            options=self.options,
-            guarantees=guarantees,
-        )
+        portable = make_portable(narrow_sources(graph))
+        plan = JobPlan.of(name, _checked_job_id(name, job_id), portable, self.options, guarantees)
         return plan, found
 
-    def _launch_options(self, restore: str | None) -> LaunchOptions:
+    def _launch_options(self, restore: str | None, *, allow_non_restored_state: bool) -> LaunchOptions:
         if restore is not None and not (isinstance(restore, str) and restore):
             raise ConfigurationError(f"restore can't be {restore!r}", hint='give "latest" or the path of a snapshot')
         if restore == "latest" and self.options.checkpoints.storage is None:
@@ -159,7 +160,7 @@ class Environment:
                 'restore="latest" needs to know where the snapshots are',
                 hint="set Checkpoints(storage=…) to the storage of the earlier run",
             )
-        return LaunchOptions(restore)
+        return LaunchOptions(restore, allow_non_restored_state)
 
     @property
     def _deployment(self) -> Launcher:

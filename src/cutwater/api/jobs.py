@@ -25,15 +25,36 @@ class JobHandle:
 
     def wait(self, timeout: Duration | None = None) -> JobResult:
         """Blocks until the job has ended; raises what made it fail, or `TimeoutError` if it still runs."""
-        return self._running.wait(None if timeout is None else parse_duration(timeout, option="timeout"))
+        return self._running.wait(_seconds(timeout))
 
     def cancel(self) -> None:
         """Ends the job as it is, without a last checkpoint; `wait` tells when it is over."""
         self._running.cancel()
 
-    def stop(self) -> None:
-        """Ends the sources and lets everything that was read reach the sinks; `wait` tells when it is over."""
-        self._running.stop()
+    def stop(self, *, savepoint: str | None = None, drain: bool = False, timeout: Duration | None = None) -> str | None:
+        """Ends the sources and lets everything that was read reach the sinks; `wait` tells when it is over.
+
+        With `savepoint`, a folder: takes a savepoint below it when everything has arrived, and returns its path; if
+        that fails the job goes on. `drain`: event time ends too, and open windows give what they have; leave it out
+        if the job is to be continued.
+        """
+        return self._running.stop(savepoint=savepoint, drain=drain, timeout_seconds=_seconds(timeout)) or None
+
+    def savepoint(self, folder: str, *, timeout: Duration | None = None) -> str:
+        """Takes a savepoint below this folder while the job goes on, and returns its path.
+
+        It is yours: the job never deletes it. `submit(restore=path)` starts from it, at any parallelism, with any
+        state backend, also in a changed program.
+        """
+        return self._running.savepoint(folder, _seconds(timeout))
+
+    def rescale(self, parallelism: int, timeout: Duration | None = None) -> None:
+        """Changes the number of tasks of the running job: it takes a checkpoint and goes on from it.
+
+        Returns when the tasks run. Operators whose parallelism was given keep it. If there are not enough slots, or
+        the checkpoint fails, this raises and the job goes on as it was.
+        """
+        self._running.rescale(parallelism, _seconds(timeout))
 
     def metrics(self) -> tuple[TaskStatus, ...]:
         """What each task has counted since its attempt started, as last heard."""
@@ -41,3 +62,7 @@ class JobHandle:
 
     def __repr__(self) -> str:
         return f"JobHandle({self.name!r}, job_id={self.job_id!r})"
+
+
+def _seconds(timeout: Duration | None) -> float | None:
+    return None if timeout is None else parse_duration(timeout, option="timeout")

@@ -20,6 +20,8 @@ class LaunchOptions:
 
     #: "latest": the newest snapshot of this job id; a path: that snapshot; None: start empty.
     restore: str | None = None
+    #: Drop the state of operators that the job does not have.
+    allow_non_restored_state: bool = False
 
 
 class RunningJob(Protocol):
@@ -43,8 +45,19 @@ class RunningJob(Protocol):
         """Ends the job without a last checkpoint. Returns at once; `wait` tells when it is over."""
         ...
 
-    def stop(self) -> None:
-        """Ends the sources, lets the rest drain, and takes a last checkpoint. Returns at once."""
+    def stop(self, *, savepoint: str | None, drain: bool, timeout_seconds: float | None) -> str:
+        """Ends the sources, lets what was read reach the sinks, and takes a last checkpoint.
+
+        Blocks until the savepoint is complete, and returns its path; without one it returns at once.
+        """
+        ...
+
+    def savepoint(self, target: str, timeout_seconds: float | None) -> str:
+        """Blocks until a savepoint below this folder is complete; its path."""
+        ...
+
+    def rescale(self, parallelism: int, timeout_seconds: float | None) -> None:
+        """Blocks until the job runs with so many tasks; raises if it can't, and then it goes on as it was."""
         ...
 
 

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from cutwater.cli import failures
+from cutwater.cli import failures, state
 from cutwater.cli.demo import demo
 from cutwater.cli.run import run
 from cutwater.cli.simulate import simulate
@@ -55,5 +55,6 @@ def options(
 app.command()(demo)
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.command()(simulate)
+app.add_typer(state.app, name="state")
 app.command()(version)
 app.command()(warm_up)

@@ -14,6 +14,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from typing import Any
 
 import cloudpickle
@@ -26,7 +27,7 @@ from cutwater.deploy.shipping import pack
 from cutwater.deploy.slot_process import SlotOrder
 from cutwater.deploy.spark import SparkSlotPool, coordinator_hosts
 from cutwater.deploy.staging import stage_dataframe
-from cutwater.errors import InternalError
+from cutwater.errors import CutwaterError, InternalError, OperationsError
 from cutwater.graph.plan import JobPlan
 from cutwater.protocol.ids import SlotId
 from cutwater.protocol.lifecycle import JobState
@@ -35,14 +36,16 @@ from cutwater.runtime.flight.control_frames import LinkTimes
 from cutwater.runtime.flight.control_server import ControlServer
 from cutwater.runtime.messages import FromSlot, SlotRegistered
 from cutwater.runtime.recovering import history_of
+from cutwater.runtime.requests import Answer
 from cutwater.runtime.threads import ActorLoop, MonotonicClock, ThreadBackground
-from cutwater.snapshots.storage import MemoryStorage, open_storage
+from cutwater.snapshots.storage import MemoryStorage, absolute_url, open_storage
 from cutwater.snapshots.store import SnapshotStore
 from cutwater.status import JobResult, JobStatus
 
 BACKGROUND_WORKERS_MAX = 4
 #: Cores of an embedded session beyond the slots: for replacements that start while the old one still ends.
 EXTRA_CORES = 2
+ANSWER_POLL_SECONDS = 0.2
 
 
 class SparkLauncher:
@@ -118,7 +121,8 @@ class SparkJob:
             random=random.random,
             listener=lambda status: announcer.update(status, clock.now_seconds()),
         )
-        self._coordinator = Coordinator(job, cloudpickle.dumps(job), services, history_of(options.restore, store))
+        history = history_of(options.restore, store, allow_non_restored_state=options.allow_non_restored_state)
+        self._coordinator = Coordinator(job, cloudpickle.dumps(job), services, history)
         self._thread = threading.Thread(target=self._run, name=f"cutwater-coordinator-{job.job_id}", daemon=True)
         _cancel_at_exit(self)
         self._coordinator.start()
@@ -139,9 +143,36 @@ class SparkJob:
         self._coordinator.cancel()
         self._loop.wake()
 
-    def stop(self) -> None:
-        self._coordinator.stop()
+    def stop(self, *, savepoint: str | None, drain: bool, timeout_seconds: float | None) -> str:
+        target = "" if savepoint is None else absolute_url(savepoint)
+        return self._ask(
+            lambda answer: self._coordinator.stop(savepoint=target, drain=drain, answer=answer), timeout_seconds
+        )
+
+    def savepoint(self, target: str, timeout_seconds: float | None) -> str:
+        url = absolute_url(target)
+        open_storage(url).check_writable()
+        return self._ask(lambda answer: self._coordinator.savepoint(url, answer), timeout_seconds)
+
+    def rescale(self, parallelism: int, timeout_seconds: float | None) -> None:
+        self._ask(lambda answer: self._coordinator.rescale(parallelism, answer), timeout_seconds)
+
+    def _ask(self, ask: Callable[[Answer], None], timeout_seconds: float | None) -> str:
+        """Blocks until the coordinator has answered; raises what it answers, or `TimeoutError`."""
+        answered: Future[str] = Future()
+
+        def answer(result: str, error: CutwaterError | None) -> None:
+            answered.set_exception(error) if error is not None else answered.set_result(result)
+
+        ask(answer)
         self._loop.wake()
+        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+        while not wait([answered], timeout=ANSWER_POLL_SECONDS).done:
+            if self._over.is_set():  # nobody is left to answer
+                raise OperationsError(f"job {self._name!r} has ended: {self.status().state}")
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"job {self._name!r} has not answered after {timeout_seconds} s")
+        return answered.result()
 
     def join(self) -> None:
         """Blocks until nothing of the job is left."""

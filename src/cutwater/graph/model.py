@@ -68,6 +68,8 @@ class LogicalNode:
     connector: Any = None
     max_parallelism: int = 128
     chainable: bool = True
+    #: True when the user gave the parallelism, so that it stays the same when the job is rescaled.
+    parallelism_is_explicit: bool = False
     #: True when the user gave the uid, so that it stays the same when the program changes.
     uid_is_explicit: bool = False
     #: "wordcount.py:12", where the user wrote it.

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cutwater.config import JobOptions
+from cutwater.graph.chaining import to_execution_graph
 from cutwater.graph.guarantees import PathGuarantee
-from cutwater.graph.model import ExecutionGraph
+from cutwater.graph.model import ExecutionGraph, LogicalGraph
+from cutwater.graph.rescaling import rescaled
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +23,23 @@ class JobPlan:
 
     name: str
     job_id: str
-    graph: ExecutionGraph
+    logical: LogicalGraph
     options: JobOptions
     guarantees: tuple[PathGuarantee, ...]
+    graph: ExecutionGraph
+
+    @staticmethod
+    def of(
+        name: str, job_id: str, logical: LogicalGraph, options: JobOptions, guarantees: tuple[PathGuarantee, ...]
+    ) -> JobPlan:
+        graph = to_execution_graph(logical, chaining=options.chaining)
+        return JobPlan(name, job_id, logical, options, guarantees, graph)
+
+    def at(self, parallelism: int) -> JobPlan:
+        """The same job with another parallelism; raises `ConfigurationError` if there are not so many key groups."""
+        logical = rescaled(self.logical, parallelism)
+        options = replace(self.options, parallelism=parallelism)
+        return JobPlan.of(self.name, self.job_id, logical, options, self.guarantees)
 
 
 def job_id_of(name: str) -> str:

@@ -18,6 +18,7 @@ from cutwater.errors import UserError
 from cutwater.graph.keys import KeySelector
 from cutwater.operators.contract import PYTHON_ROWS_MAX, Operator, OperatorContext, OperatorSnapshot
 from cutwater.operators.event_time import frozen_watermark, restored_watermark
+from cutwater.operators.state_handles import StateHandles
 from cutwater.operators.timers import EVENT_TIMERS, PROCESSING_TIMERS, take_due, time_ms_of
 from cutwater.operators.user_code import keys_of, map_rows, name_of, raise_user_error, shown
 from cutwater.protocol.ids import CheckpointId
@@ -33,6 +34,7 @@ from cutwater.state.contract import (
     TimerState,
     ValueState,
 )
+from cutwater.state.ttl import Ttl
 
 ProcessFunction = Callable[[Any, Any], Iterable[Any] | None]
 TimerKind = Literal["event", "processing"]
@@ -47,6 +49,7 @@ class FunctionContext:
 
     __slots__ = (
         "_backend",
+        "_handles",
         "_no_state_hint",
         "_no_timer_hint",
         "_operator",
@@ -72,6 +75,7 @@ class FunctionContext:
         self.timer_kind: TimerKind | None = None
         self._operator = context.name
         self._backend = backend
+        self._handles: StateHandles | None = None
         self._no_state_hint = no_state_hint or "key_by first: keyed state belongs to a key"
         self._no_timer_hint = no_state_hint or "key_by first: a timer belongs to a key"
         self._timers: dict[TimerKind, TimerState] | None = None
@@ -104,20 +108,51 @@ class FunctionContext:
     def delete_processing_timer(self, time: Any) -> None:
         self._timers_of("processing").delete(time_ms_of(time))
 
-    def value_state(self, name: str, default: Any = None) -> ValueState:
-        return self._keyed(f'state "{name}"').value_state(name, default)
+    def value_state(
+        self,
+        name: str,
+        default: Any = None,
+        *,
+        type: Any = None,  # noqa: A002 — what it is
+        ttl: Ttl | None = None,
+    ) -> ValueState:
+        """One value per key.
 
-    def list_state(self, name: str) -> ListState:
-        return self._keyed(f'state "{name}"').list_state(name)
+        Here and below: `type`, a dataclass, named tuple, msgspec struct, pydantic model, Arrow schema or plain type,
+        makes the state survive changes of the class; without it values are pickled. `ttl=cw.Ttl("1h")`: what was not
+        written for an hour is forgotten.
+        """
+        return self._states(name).value_state(name, default, type, ttl)
 
-    def map_state(self, name: str) -> MapState:
-        return self._keyed(f'state "{name}"').map_state(name)
+    def list_state(self, name: str, *, type: Any = None, ttl: Ttl | None = None) -> ListState:  # noqa: A002
+        """A list per key; `type` is that of its items."""
+        return self._states(name).list_state(name, type, ttl)
 
-    def reducing_state(self, name: str, reduce: Callable[[Any, Any], Any]) -> ReducingState:
-        return self._keyed(f'state "{name}"').reducing_state(name, reduce)
+    def map_state(self, name: str, *, type: Any = None, ttl: Ttl | None = None) -> MapState:  # noqa: A002
+        """A mapping per key; `type` is that of its values."""
+        return self._states(name).map_state(name, type, ttl)
 
-    def aggregating_state(self, name: str, aggregate: Aggregate) -> AggregatingState:
-        return self._keyed(f'state "{name}"').aggregating_state(name, aggregate)
+    def reducing_state(
+        self,
+        name: str,
+        reduce: Callable[[Any, Any], Any],
+        *,
+        type: Any = None,  # noqa: A002
+        ttl: Ttl | None = None,
+    ) -> ReducingState:
+        """What the function makes of all values that were added."""
+        return self._states(name).reducing_state(name, reduce, type, ttl)
+
+    def aggregating_state(
+        self,
+        name: str,
+        aggregate: Aggregate,
+        *,
+        type: Any = None,  # noqa: A002
+        ttl: Ttl | None = None,
+    ) -> AggregatingState:
+        """The result of an aggregate of all values that were added; `type` is that of its accumulator."""
+        return self._states(name).aggregating_state(name, aggregate, type, ttl)
 
     def emit(self, value: Any) -> None:
         """Sends a value down the main output, as yielding it would."""
@@ -131,6 +166,17 @@ class FunctionContext:
         sent[0].append(value)
         if self.timestamp_ms is not None:
             sent[1].append(self.timestamp_ms)
+
+    def _states(self, name: str) -> StateHandles:
+        backend = self._keyed(f'state "{name}"')
+        if self._handles is None:
+            self._handles = StateHandles(backend, operator=self._operator, wall_ms=self._wall_ms)
+        return self._handles
+
+    def _sweep(self) -> None:
+        """Between two batches."""
+        if self._handles is not None:
+            self._handles.sweep()
 
     def _keyed(self, wanted: str) -> KeyedBackend:
         if self._backend is None:
@@ -292,6 +338,7 @@ class FunctionOperator(Operator):
         self._emit_outputs(context, times)
         if self._event_timers is not None and context.watermark_ms is not None:
             self._fire("event", self._event_timers, context.watermark_ms)
+        context._sweep()
 
     def _emit_outputs(self, context: FunctionContext, times: Times | None) -> None:
         outputs, side_outputs = context._take_outputs()

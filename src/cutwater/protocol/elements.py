@@ -12,6 +12,8 @@ class Barrier:
     """Everything before it belongs to the checkpoint, everything after it does not."""
 
     checkpoint: CheckpointId
+    savepoint: str = ""
+    """Where the snapshot goes if a user asked for it; else it is one of the job's own."""
 
 
 @dataclass(frozen=True, slots=True)

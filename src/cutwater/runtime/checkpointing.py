@@ -18,6 +18,7 @@ from cutwater.runtime import messages
 from cutwater.runtime.job_status import StatusBoard
 from cutwater.runtime.pending_manifests import PendingManifest
 from cutwater.runtime.seams import Background, Clock
+from cutwater.snapshots.names import savepoint_name
 from cutwater.snapshots.store import SnapshotStore
 
 
@@ -40,6 +41,10 @@ class CheckpointedJob(Protocol):
         """This attempt can't go on; another one than the running one is ignored."""
         ...
 
+    def request_answered(self, request: str, path: str, reason: str | None) -> None:
+        """A snapshot that was asked for is complete, and where a savepoint is; or there is none, for this reason."""
+        ...
+
 
 class Checkpointing:
     """All checkpoints of one job, through all its attempts."""
@@ -54,7 +59,8 @@ class Checkpointing:
         store: SnapshotStore,
         board: StatusBoard,
     ) -> None:
-        self._plan = plan
+        #: Of the running attempt, and of the one that comes next.
+        self.plan = plan
         self._job = job
         self._clock = clock
         self._background = background
@@ -63,6 +69,11 @@ class Checkpointing:
         self._machine = CheckpointCoordinator(_policy(plan))
         self._pending: dict[CheckpointId, PendingManifest] = {}
         self._attempt = AttemptNumber(0)
+        #: Snapshots to be deleted, and the checkpoints that have to end before.
+        self._delayed: dict[CheckpointId, set[CheckpointId]] = {}
+        #: Where requested savepoints are to go, by request; and where those under way go.
+        self._targets: dict[str, str] = {}
+        self._savepoints: dict[CheckpointId, str] = {}
 
     def start(
         self,
@@ -74,15 +85,25 @@ class Checkpointing:
     ) -> None:
         now = self._clock.now_seconds()
         self._attempt = attempt
+        self._background.submit(self._store.sweep, self._on_swept)
         self._handle(events.AttemptStarted(attempt, tasks, restored, next_checkpoint, now))
 
     def stop(self) -> None:
         self._handle(events.AttemptStopped())
         self._pending.clear()
+        delayed, self._delayed = list(self._delayed), {}
+        for checkpoint in delayed:
+            self._discard(checkpoint)
 
     def take_final(self) -> None:
         """All input was processed: one last checkpoint, with which the job ends."""
-        self._handle(events.CheckpointRequested(CheckpointKind.FINAL, "final", self._clock.now_seconds()))
+        self.request(CheckpointKind.FINAL, "final")
+
+    def request(self, kind: CheckpointKind, request: str, *, target: str = "") -> None:
+        """Takes a snapshot now, besides the periodic ones; the job hears of its fate. `target`: of a savepoint."""
+        if target:
+            self._targets[request] = target
+        self._handle(events.CheckpointRequested(kind, request, self._clock.now_seconds()))
 
     def written(self, message: messages.SnapshotWritten) -> None:
         if (pending := self._pending.get(message.checkpoint)) is not None:
@@ -117,9 +138,9 @@ class Checkpointing:
                 case events.NotifyAborted():
                     self._aborted(effect)
                 case events.DiscardSnapshot(checkpoint):
-                    self._discard(checkpoint)
-                case events.RefuseRequest():
-                    pass  # only the final checkpoint is requested, and it ends with its attempt
+                    self._discard_later(checkpoint)
+                case events.RefuseRequest(request, reason):
+                    self._job.request_answered(request, "", reason)
                 case events.FailAttempt(reason):
                     failure = OperationsError("too many checkpoints failed", detail=reason)
                     self._job.attempt_failed(self._attempt, failure)
@@ -129,18 +150,33 @@ class Checkpointing:
     def _trigger(self, effect: events.TriggerCheckpoint) -> None:
         # The assigners' state and the trigger leave in one step: a split assigned before is in its reader's
         # snapshot, because the slot hears of it first; one assigned later is in neither.
+        savepoint = ""
+        if effect.kind is CheckpointKind.SAVEPOINT and effect.request is not None:
+            name = savepoint_name(self.plan.job_id, effect.checkpoint)
+            savepoint = self._savepoints[effect.checkpoint] = f"{self._targets.pop(effect.request)}/{name}"
+        now, states = self._clock.now_seconds(), self._job.source_states()
         self._pending[effect.checkpoint] = PendingManifest(
-            effect.checkpoint, effect.kind, effect.attempt, self._clock.now_seconds(), self._job.source_states()
+            effect.checkpoint, effect.kind, effect.attempt, now, states, savepoint
         )
-        self._job.tell_all(messages.TriggerCheckpoint(effect.attempt, effect.checkpoint))
+        self._job.tell_all(
+            messages.TriggerCheckpoint(effect.attempt, effect.checkpoint, self._clock.wall_ms(), savepoint)
+        )
 
     def _publish(self, effect: events.PublishManifest) -> None:
-        manifest = self._pending[effect.checkpoint].manifest(self._plan, self._clock.timestamp())
+        pending = self._pending[effect.checkpoint]
+        manifest = pending.manifest(self.plan, self._clock.timestamp(), self._clock.now_seconds())
+        store = self._store
 
         def done(_: Any, error: BaseException | None) -> None:
             self._on_published(effect.attempt, effect.checkpoint, error)
 
-        self._background.submit(lambda: self._store.publish(manifest), done)
+        def publish() -> None:
+            if pending.savepoint:
+                store.publish_savepoint(pending.savepoint, manifest)
+            else:
+                store.publish(manifest)
+
+        self._background.submit(publish, done)
 
     def _on_published(self, attempt: AttemptNumber, checkpoint: CheckpointId, error: BaseException | None) -> None:
         now = self._clock.now_seconds()
@@ -155,21 +191,51 @@ class Checkpointing:
     def _completed(self, effect: events.NotifyCompleted) -> None:
         pending = self._pending.pop(effect.checkpoint)
         self._board.checkpoint(pending.status("completed", self._clock.now_seconds()))
-        self._job.checkpoint_completed(effect.checkpoint, effect.kind)
-        self._job.tell_all(messages.CheckpointCompleted(effect.attempt, effect.checkpoint))
+        if effect.kind is not CheckpointKind.SAVEPOINT:
+            # What was prepared for a savepoint is committed with the next checkpoint: if the job failed before, it
+            # would go back behind the savepoint, and everything committed with it would come twice.
+            self._job.checkpoint_completed(effect.checkpoint, effect.kind)
+            self._job.tell_all(messages.CheckpointCompleted(effect.attempt, effect.checkpoint))
+        path = self._savepoints.pop(effect.checkpoint, "")
+        if effect.request is not None:
+            self._job.request_answered(effect.request, path, None)
+        self._run_delayed(effect.checkpoint)
 
     def _aborted(self, effect: events.NotifyAborted) -> None:
         pending = self._pending.pop(effect.checkpoint, None)
         if pending is not None:
             self._board.checkpoint(pending.status(effect.reason, self._clock.now_seconds()))
         self._job.tell_all(messages.CheckpointAborted(effect.attempt, effect.checkpoint))
+        if effect.request is not None:
+            self._job.request_answered(effect.request, "", effect.reason)
+        self._run_delayed(effect.checkpoint)
+
+    def _discard_later(self, checkpoint: CheckpointId) -> None:
+        """Not before the checkpoints that are under way are over: they may name files of this one."""
+        self._delayed[checkpoint] = set(self._machine.pending) - {checkpoint}
+        self._run_delayed(checkpoint)
+
+    def _on_swept(self, _: Any, error: BaseException | None) -> None:
+        if error is not None:
+            self._board.warn(f"what earlier attempts left behind could not be deleted: {error}")
+
+    def _run_delayed(self, over: CheckpointId) -> None:
+        for checkpoint, awaited in list(self._delayed.items()):
+            awaited.discard(over)
+            if not awaited:
+                del self._delayed[checkpoint]
+                self._discard(checkpoint)
 
     def _discard(self, checkpoint: CheckpointId) -> None:
         def done(_: Any, error: BaseException | None) -> None:
             if error is not None:
                 self._board.warn(f"snapshot chk-{checkpoint} could not be deleted: {error}")
 
-        self._background.submit(lambda: self._store.discard(checkpoint), done)
+        savepoint = self._savepoints.pop(checkpoint, None)
+        if savepoint is not None:
+            self._background.submit(lambda: self._store.discard_savepoint(savepoint), done)
+        else:
+            self._background.submit(lambda: self._store.discard(checkpoint), done)
 
 
 def _policy(plan: JobPlan) -> CheckpointPolicy:

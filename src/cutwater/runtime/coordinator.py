@@ -9,15 +9,19 @@ from __future__ import annotations
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, assert_never
+
+import cloudpickle
 
 from cutwater.connectors.contract import Sink
 from cutwater.errors import (
+    ConfigurationError,
     CutwaterError,
     InternalError,
     OperationsError,
     SlotsMissingError,
+    SnapshotDamagedError,
 )
 from cutwater.graph.model import LogicalNode, NodeKind
 from cutwater.graph.plan import JobPlan
@@ -42,6 +46,8 @@ from cutwater.runtime.checkpointing import Checkpointing
 from cutwater.runtime.job_status import StatusBoard
 from cutwater.runtime.progress import ReadProgress
 from cutwater.runtime.recovering import History, Recovered, assigner_states, recover
+from cutwater.runtime.requests import Answer, Requests
+from cutwater.runtime.rescaling import Rescaling
 from cutwater.runtime.restoring import orders_for
 from cutwater.runtime.seams import Background, Clock, SlotLines, SlotProvider
 from cutwater.runtime.sources import SourceCoordination
@@ -70,6 +76,15 @@ class CoordinatorServices:
 
 
 @dataclass(frozen=True, slots=True)
+class _Stopping:
+    """The sources are to end, or have ended already."""
+
+    savepoint: str
+    drain: bool
+    request: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class _Slot:
     address: str
     host: str
@@ -91,7 +106,9 @@ class Coordinator:
         self._holding_plan: set[SlotId] = set()
         self._attempt: Attempt | None = None
         self._recovered: Recovered | None = None
-        self._stopping = False
+        self._stopping: _Stopping | None = None
+        self._requests = Requests()
+        self._rescaling = Rescaling(self)
         self._sources: dict[str, SourceCoordination] = {}
         self._alignment = SourceAlignment({})
         self._aligned: dict[str, TaskId] = {}
@@ -123,8 +140,17 @@ class Coordinator:
     def cancel(self) -> None:
         self.post(self._cancel)
 
-    def stop(self) -> None:
-        self.post(self._stop)
+    def stop(self, *, savepoint: str = "", drain: bool = False, answer: Answer = lambda path, error: None) -> None:
+        """Answers when the savepoint is complete; without one at once."""
+        self.post(lambda: self._stop_on_request(_Stopping(savepoint, drain), answer))
+
+    def savepoint(self, target: str, answer: Answer) -> None:
+        """Answers with the path of the savepoint."""
+        self.post(lambda: self._take_savepoint(target, answer))
+
+    def rescale(self, parallelism: int, answer: Answer) -> None:
+        """Checkpoint, then go on from it with another number of tasks; answers when they run."""
+        self.post(lambda: self._rescale(parallelism, answer))
 
     def crashed(self, error: BaseException) -> None:
         """A step of ours raised: an invariant is broken, so the job ends here and its snapshots stay."""
@@ -176,15 +202,14 @@ class Coordinator:
     # Life of the job.
 
     def _start(self) -> None:
-        needed = self.plan.graph.slots_needed
-        self._services.provider.ensure(needed + self.plan.options.spare_slots)
+        self.want_slots(self.plan)
         self._begin_attempt()
 
     def _begin_attempt(self) -> None:
         self._lifecycle.move(JobState.WAITING_FOR_SLOTS)
         self._recovered = None
         timeout = self.plan.options.slot_timeout_seconds
-        self._after("slots", timeout, self._give_up_waiting)
+        self.after("slots", timeout, self._give_up_waiting)
         plan, store, history = self.plan, self._services.store, self._history
         self._services.background.submit(lambda: recover(plan, store, history), self._on_recovered)
 
@@ -217,7 +242,7 @@ class Coordinator:
             sinks={vertex.uid for vertex in graph.vertices if _has_sink(vertex)},
         )
         self._attempt = attempt
-        self._after("deploy", DEPLOY_SECONDS_MAX, self._give_up_deploying)
+        self.after("deploy", DEPLOY_SECONDS_MAX, self._give_up_deploying)
         addresses = {str(task): self._slots[slot].address for task, slot in attempt.slot_of.items()}
         for slot in attempt.slots:
             self._deploy(slot, attempt, recovered, addresses)
@@ -247,6 +272,7 @@ class Coordinator:
             next_checkpoint=recovered.next_checkpoint,
         )
         self._start_sources(attempt, recovered)
+        self._rescaling.attempt_started()
 
     def _start_sources(self, attempt: Attempt, recovered: Recovered) -> None:
         members = _aligned_tasks(self.plan)
@@ -269,8 +295,8 @@ class Coordinator:
                 )
         for source in list(self._sources.values()):
             source.start()
-        if self._stopping:
-            self._stop()
+        if self._stopping is not None:
+            self._stop(self._stopping)
 
     def _sender_to(self, attempt: Attempt) -> Callable[[int, messages.SplitsAssigned], None]:
         def send(subtask: int, message: messages.SplitsAssigned) -> None:
@@ -288,20 +314,75 @@ class Coordinator:
         if self._mode is CheckpointMode.NONE:
             # Without checkpoints the sinks have committed by themselves at the end of their input.
             self._end(JobState.FINISHED)
-            return
-        self._checkpoints.take_final()
+        elif self._stopping is not None and self._stopping.savepoint:
+            request = self._requests.add("savepoint", self._on_savepoint_at_the_end)
+            self._checkpoints.request(CheckpointKind.SAVEPOINT, request, target=self._stopping.savepoint)
+        else:
+            self._checkpoints.take_final()
+
+    def _on_savepoint_at_the_end(self, path: str, error: CutwaterError | None) -> None:
+        stopping, self._stopping = self._stopping, None
+        assert stopping is not None
+        self._requests.answer(stopping.request, path, error)
+        if error is None:
+            self._checkpoints.take_final()
+        elif not self.ended and self._attempt is not None:
+            # The job wasn't to end without it: it goes back to its last checkpoint, and on.
+            self._fail(error)
 
     def _cancel(self) -> None:
         self._lifecycle.move(JobState.CANCELLING)
         self._end(JobState.CANCELLED)
+        if self.plan.options.checkpoints.on_cancel == "delete":
+            try:
+                self._services.store.discard_all()
+            except CutwaterError as error:
+                self._board.warn(f"the checkpoints could not be deleted: {error}")
 
-    def _stop(self) -> None:
-        self._stopping = True
+    def _stop_on_request(self, stopping: _Stopping, answer: Answer) -> None:
+        if stopping.savepoint and self._mode is CheckpointMode.NONE:
+            answer("", ConfigurationError("a job without checkpoints can't take a savepoint"))
+            return
+        if self._stopping is not None:
+            answer("", OperationsError("the job is being stopped already"))
+            return
+        if stopping.savepoint:
+            stopping = replace(stopping, request=self._requests.add("stop", answer))
+        else:
+            answer("", None)
+        self._stop(stopping)
+
+    def _stop(self, stopping: _Stopping) -> None:
+        self._stopping = stopping
         if self._attempt is not None and self._attempt.started:
-            self.tell_all(messages.StopSources(self._attempt.number))
+            self.tell_all(messages.StopSources(self._attempt.number, stopping.drain))
+
+    def _take_savepoint(self, target: str, answer: Answer) -> None:
+        if self._mode is CheckpointMode.NONE:
+            answer("", ConfigurationError("a job without checkpoints can't take a savepoint"))
+            return
+        self._checkpoints.request(CheckpointKind.SAVEPOINT, self._requests.add("savepoint", answer), target=target)
+
+    def _rescale(self, parallelism: int, answer: Answer) -> None:
+        try:
+            plan = self.plan.at(parallelism)
+            self._check_can_rescale()
+        except CutwaterError as error:
+            answer("", error)
+        else:
+            self._rescaling.start(plan, answer)
+
+    def _check_can_rescale(self) -> None:
+        if self._mode is CheckpointMode.NONE:
+            raise ConfigurationError("a job without checkpoints can't be rescaled", hint="its state would be lost")
+        if self._lifecycle.state is not JobState.RUNNING or self._stopping is not None:
+            state = "being stopped" if self._stopping is not None else self._lifecycle.state.replace("_", " ")
+            raise OperationsError(f"a job that is {state} can't be rescaled now")
 
     def _end(self, state: JobState) -> None:
         self._stop_attempt()
+        self._rescaling.job_ended(state)
+        self._requests.answer_all(OperationsError(f"the job has ended: {state}"))
         self._lifecycle.move(state)
         self._services.provider.ensure(0)
         for slot in self._slots:
@@ -317,13 +398,14 @@ class Coordinator:
             return
         self._board.failed(self._attempt.number if self._attempt else 0, cause)
         self._stop_attempt()
+        self._rescaling.attempt_failed(cause)
         if not cause.retryable:
             self._give_up(cause)
             return
         match self._restart.failed(self._clock.now_seconds()):
             case RestartAfter(delay_seconds):
                 self._lifecycle.move(JobState.RESTARTING)
-                self._after("restart", delay_seconds, self._begin_attempt)
+                self.after("restart", delay_seconds, self._begin_attempt)
             case GiveUp(reason):
                 self._give_up(cause, reason)
 
@@ -351,8 +433,15 @@ class Coordinator:
         if known is not None and self._attempt is not None and slot in self._attempt.slots:
             self._fail(OperationsError(f"slot {slot} (process {known.pid} on {known.host}) was lost", detail=reason))
 
+    def _pass_over_restored(self, cause: SnapshotDamagedError) -> None:
+        """The next attempt starts from an older snapshot; one that the user named has no older one."""
+        checkpoint = self._recovered.own_checkpoint if self._recovered is not None else None
+        if checkpoint is not None:
+            damaged = (*self._history.damaged, (int(checkpoint), f"{cause.fact}: {cause.detail}"))
+            self._history = replace(self._history, damaged=damaged)
+
     def _suspect(self, cause: CutwaterError) -> None:
-        self._after("suspicion", SUSPICION_SECONDS, lambda: self._fail(cause))
+        self.after("suspicion", SUSPICION_SECONDS, lambda: self._fail(cause))
 
     def _give_up_waiting(self) -> None:
         needed = self.plan.graph.slots_needed
@@ -381,6 +470,7 @@ class Coordinator:
             case messages.SlotRegistered():
                 self._slots[slot] = _Slot(message.address, message.host, message.pid)
                 self._deploy_if_ready()
+                self._rescaling.slot_registered()
             case messages.MetricsReported():
                 self._align_sources(self._board.metrics(slot, message.metrics))
             case _:
@@ -417,6 +507,8 @@ class Coordinator:
                 self._finish_if_over()
             case messages.TaskFailed():
                 cause: CutwaterError = pickle.loads(message.error)
+                if isinstance(cause, SnapshotDamagedError):
+                    self._pass_over_restored(cause)
                 self._suspect(cause) if message.peer_lost else self._fail(cause)
             case messages.ConnectorReport():
                 self._connector(message.operator).receive(pickle.loads(message.value))
@@ -472,10 +564,49 @@ class Coordinator:
         if self._attempt is not None and self._attempt.number == attempt:
             self._fail(cause)
 
+    def request_answered(self, request: str, path: str, reason: str | None) -> None:
+        error = None if reason is None else OperationsError("the snapshot that was asked for failed", detail=reason)
+        self._requests.answer(request, path, error)
+
+    # What rescaling asks of the job.
+
+    def slots_registered(self) -> int:
+        return len(self._slots)
+
+    def want_slots(self, plan: JobPlan) -> None:
+        needed = max(plan.graph.slots_needed, self.plan.graph.slots_needed)
+        self._services.provider.ensure(needed + plan.options.spare_slots)
+
+    def shortage(self) -> str:
+        return self._services.provider.shortage()
+
+    def take_checkpoint(self, answer: Answer) -> None:
+        self._checkpoints.request(CheckpointKind.CHECKPOINT, self._requests.add("checkpoint", answer))
+
+    def go_on_with(self, plan: JobPlan) -> None:
+        self.post(lambda: self._go_on_with(plan))
+
+    def _go_on_with(self, plan: JobPlan) -> None:
+        if self._lifecycle.state is not JobState.RUNNING:
+            return  # it has failed since then, or has been cancelled
+        self._stop_attempt()
+        self.plan = self._checkpoints.plan = plan
+        self._pickled_plan = cloudpickle.dumps(plan)
+        self._holding_plan.clear()
+        self.want_slots(plan)
+        for slot in list(self._slots)[plan.graph.slots_needed + plan.options.spare_slots :]:
+            self._services.lines.send(slot, messages.EndSlot())
+            del self._slots[slot]
+        self._lifecycle.move(JobState.RESTARTING)
+        self._begin_attempt()
+
     # Small things.
 
-    def _after(self, name: str, seconds: float, work: Callable[[], None]) -> None:
+    def after(self, name: str, seconds: float, work: Callable[[], None]) -> None:
         self._deadlines[name] = (self._clock.now_seconds() + seconds, work)
+
+    def forget(self, name: str) -> None:
+        self._deadlines.pop(name, None)
 
     def _publish_status(self) -> None:
         waiting = ""

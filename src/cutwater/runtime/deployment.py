@@ -25,9 +25,10 @@ from cutwater.runtime.routing import OutputGate, Router, receivers_of, router_of
 from cutwater.runtime.seams import Background, ChannelId, Clock, InputChannel, OutputChannel, Transport
 from cutwater.runtime.task import Task, TaskServices
 from cutwater.snapshots.format import TaskSnapshot
-from cutwater.snapshots.storage import Storage
-from cutwater.snapshots.store import snapshot_folder
-from cutwater.snapshots.writer import write_task_snapshot
+from cutwater.snapshots.local_files import LocalFiles
+from cutwater.snapshots.storage import Storage, split_url
+from cutwater.snapshots.tables import SavepointFolder
+from cutwater.snapshots.writer import Destination, write_task_savepoint, write_task_snapshot
 from cutwater.state.backends import backend_factory
 from cutwater.state.contract import KeyedBackend, KeyedBackendSettings
 
@@ -50,17 +51,22 @@ class SlotServices:
 class Deployment:
     """The tasks of one attempt in one slot."""
 
-    def __init__(self, plan: JobPlan, order: DeployAttempt, services: SlotServices) -> None:
+    def __init__(self, plan: JobPlan, order: DeployAttempt, services: SlotServices, local: LocalFiles) -> None:
         self.attempt = order.attempt
         self._plan = plan
         self._order = order
         self._services = services
+        self._local_files = local
+        self._backends: list[KeyedBackend] = []
         self._here = set(order.tasks)
         self._local: dict[ChannelId, LocalChannel] = {}
         self._routers: dict[TaskId, list[tuple[ExecutionEdge, Router]]] = {}
         self._vertices = {vertex.uid: vertex for vertex in plan.graph.vertices}
         storage = plan.options.checkpoints.storage
         self._storage = services.storage(storage) if storage is not None else None
+        self._destination = Destination(
+            self._storage, plan.job_id, order.attempt, plan.options.inline_state_bytes_max, local
+        )
         restored_from = order.restore.storage_url
         self._restored_storage = services.storage(restored_from) if restored_from is not None else self._storage
         self.tasks: dict[TaskId, Task] = {}
@@ -76,6 +82,11 @@ class Deployment:
             for edge, router in routers:
                 router.connect([self._output(channel) for channel in self._channels_from(edge, task.subtask)])
             self.tasks[task].start()
+
+    def completed(self, checkpoint: CheckpointId) -> None:
+        """The checkpoint is durable: what later ones may build on."""
+        for backend in self._backends:
+            backend.checkpoint_completed(checkpoint)
 
     def close(self) -> None:
         """Closes every task, whatever state it is in, and its channels."""
@@ -158,6 +169,7 @@ class Deployment:
         restore = OperatorRestore(
             self._order.restore,
             self._restored_storage,
+            self._local_files,
             operator=node.uid,
             subtask=task.subtask,
             parallelism=vertex.parallelism,
@@ -165,9 +177,13 @@ class Deployment:
         groups = group_range(task.subtask, vertex.parallelism, vertex.max_parallelism)
 
         def keyed_backend() -> KeyedBackend:
-            open_backend = backend_factory(self._plan.options.state_backend)
-            backend = open_backend(KeyedBackendSettings(vertex.max_parallelism, groups))
-            backend.restore(restore.keyed_chunks(groups))
+            options = self._plan.options
+            open_backend = backend_factory(options.state_backend)
+            backend = open_backend(
+                KeyedBackendSettings(vertex.max_parallelism, groups, self._local_files, options.state_memory_bytes)
+            )
+            self._backends.append(backend)
+            backend.restore(restore.keyed(groups))
             return backend
 
         return OperatorContext(
@@ -195,16 +211,13 @@ class Deployment:
         )
 
     def _write_snapshot(
-        self, checkpoint: CheckpointId, task: TaskId, states: Iterable[tuple[str, OperatorSnapshot]]
+        self, checkpoint: CheckpointId, task: TaskId, states: Iterable[tuple[str, OperatorSnapshot]], savepoint: str
     ) -> TaskSnapshot:
-        return write_task_snapshot(
-            self._storage,
-            snapshot_folder(self._plan.job_id, checkpoint),
-            self.attempt,
-            task,
-            list(states),
-            self._plan.options.inline_state_bytes_max,
-        )
+        if savepoint:
+            root, folder = split_url(savepoint)
+            to = SavepointFolder(self._services.storage(root), folder, self.attempt)
+            return write_task_savepoint(to, task, list(states))
+        return write_task_snapshot(self._destination, checkpoint, task, list(states))
 
 
 def _not_wired(*_: Any) -> None:

@@ -13,19 +13,22 @@ from cutwater.runtime.sources import decode_assigner
 from cutwater.snapshots.format import Manifest
 
 
-def check_fits(graph: ExecutionGraph, manifest: Manifest) -> None:
-    """Raises when state, unread splits or prepared output of the snapshot would be lost in this graph."""
+def check_fits(graph: ExecutionGraph, manifest: Manifest, *, drop_unknown: bool = False) -> None:
+    """Raises when state, unread splits or prepared output of the snapshot would be lost in this graph.
+
+    `drop_unknown`: what belongs to operators that the graph does not have may be lost.
+    """
     max_parallelism = {node.uid: vertex.max_parallelism for vertex in graph.vertices for node in vertex.operators}
     missing = sorted(_operators_with_something(manifest) - set(max_parallelism))
-    if missing:
+    if missing and not drop_unknown:
         raise GraphError(
             f"snapshot chk-{manifest.checkpoint} has state of operators that the job does not have",
             detail=", ".join(f'"{uid}"' for uid in missing),
-            hint="give the operators the uids they had; or start without restore",
+            hint="give the operators the uids they had; allow_non_restored_state=True drops their state",
         )
     before = {uid: vertex.max_parallelism for vertex in manifest.vertices for uid in vertex.operators}
     for uid in sorted(_keyed_operators(manifest)):
-        if before[uid] != max_parallelism[uid]:
+        if uid in max_parallelism and before[uid] != max_parallelism[uid]:
             raise ConfigurationError(
                 f'the state of operator "{uid}" in chk-{manifest.checkpoint} has {before[uid]} key groups, '
                 f"the job has {max_parallelism[uid]}",
@@ -41,6 +44,7 @@ def _operators_with_something(manifest: Manifest) -> set[str]:
         for part in task.parts
         if part.chunks and part.name not in (WATERMARK_STATE, INPUT_TIME_STATE)
     }
+    state |= _keyed_operators(manifest)
     unread = {uid for uid, data in manifest.sources.items() if _has_unread_splits(data)}
     return state | unread
 
@@ -51,4 +55,6 @@ def _has_unread_splits(assigner: bytes) -> bool:
 
 
 def _keyed_operators(manifest: Manifest) -> set[str]:
-    return {part.operator for task in manifest.tasks for part in task.parts if part.kind == "keyed" and part.chunks}
+    in_parts = {part.operator for task in manifest.tasks for part in task.parts if part.kind == "keyed" and part.chunks}
+    in_databases = {database.operator for task in manifest.tasks for database in task.databases}
+    return in_parts | in_databases | {table.operator for task in manifest.tasks for table in task.tables}

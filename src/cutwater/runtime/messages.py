@@ -160,6 +160,9 @@ class StartAttempt(Message, frozen=True):
 class TriggerCheckpoint(Message, frozen=True):
     attempt: AttemptNumber
     checkpoint: CheckpointId
+    triggered_ms: int
+    savepoint: str = ""
+    """Where a savepoint goes; empty for a checkpoint."""
 
 
 class CheckpointCompleted(Message, frozen=True):
@@ -200,6 +203,8 @@ class StopSources(Message, frozen=True):
     """Read no further; what was read goes through to the sinks, then the job ends."""
 
     attempt: AttemptNumber
+    drain: bool = False
+    """Event time ends too: windows that are open give what they have."""
 
 
 class DropAttempt(Message, frozen=True):

@@ -20,9 +20,10 @@ class PendingManifest:
     attempt: AttemptNumber
     triggered_at_seconds: float
     sources: dict[str, bytes]
+    savepoint: str = ""
     tasks: dict[TaskId, TaskSnapshot] = field(default_factory=dict)
 
-    def manifest(self, plan: JobPlan, created_at: str) -> Manifest:
+    def manifest(self, plan: JobPlan, created_at: str, now_seconds: float) -> Manifest:
         return Manifest(
             version=FORMAT_VERSION,
             job_id=plan.job_id,
@@ -42,6 +43,7 @@ class PendingManifest:
             ),
             tasks=tuple(self.tasks[task] for task in sorted(self.tasks)),
             sources=dict(sorted(self.sources.items())),
+            duration_seconds=now_seconds - self.triggered_at_seconds,
         )
 
     def status(self, outcome: str, now_seconds: float) -> CheckpointStatus:
@@ -53,6 +55,8 @@ class PendingManifest:
             outcome=outcome,
             duration_seconds=now_seconds - self.triggered_at_seconds,
             size_bytes=sum(snapshot.size_bytes for snapshot in snapshots),
+            new_bytes=sum(snapshot.new_bytes for snapshot in snapshots),
+            start_delay_seconds_max=max((snapshot.start_delay_seconds for snapshot in snapshots), default=0.0),
             sync_seconds_max=max((snapshot.sync_seconds for snapshot in snapshots), default=0.0),
             async_seconds_max=max((snapshot.async_seconds for snapshot in snapshots), default=0.0),
             alignment_seconds_max=max((snapshot.alignment_seconds for snapshot in snapshots), default=0.0),

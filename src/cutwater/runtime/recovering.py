@@ -6,8 +6,7 @@ them: claim the attempt, verify snapshots, then let every sink commit what the s
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -31,7 +30,7 @@ from cutwater.protocol.recovery import (
 from cutwater.runtime.fitting import check_fits
 from cutwater.snapshots.format import Manifest
 from cutwater.snapshots.reader import list_items_of, load_manifest, verify
-from cutwater.snapshots.storage import Storage, open_storage
+from cutwater.snapshots.storage import Storage, absolute_url, open_storage, split_url
 from cutwater.snapshots.store import SnapshotStore
 
 
@@ -72,38 +71,45 @@ class History:
     #: was started in our place while we hung, and whose output we must not repeat.
     entries_before: int = 0
     restore_path: str | None = None
+    #: Drop the state of operators that the job does not have.
+    allow_non_restored_state: bool = False
+    #: Snapshots that a slot could not read, and what is wrong with them.
+    damaged: tuple[tuple[int, str], ...] = ()
 
     def relevant(self, entries: Sequence[JournalEntry]) -> Sequence[JournalEntry]:
         return entries[self.entries_before :]
 
 
-def history_of(restore: str | None, store: SnapshotStore) -> History:
+def history_of(restore: str | None, store: SnapshotStore, *, allow_non_restored_state: bool = False) -> History:
     """What a new run goes on from: "latest", the path of a snapshot, or nothing. May block."""
     if restore == "latest":
-        return History()
-    return History(entries_before=len(store.journal()), restore_path=restore)
+        return History(allow_non_restored_state=allow_non_restored_state)
+    entries_before = len(store.journal())
+    return History(entries_before, restore, allow_non_restored_state)
 
 
 def recover(plan: JobPlan, store: SnapshotStore, history: History) -> Recovered:
     """Claims the next attempt and prepares its start."""
     attempt, entries = store.claim_attempt()
     recovery = Recovery([*history.relevant(entries), AttemptClaimed(attempt)], attempt)
-    restored, skipped = _choose(recovery, store)
+    restored, skipped = _choose(recovery, store, dict(history.damaged))
     if restored is None and history.restore_path is not None:
         restored = _from_path(history.restore_path)
     if restored is not None:
-        check_fits(plan.graph, restored.manifest)
+        check_fits(plan.graph, restored.manifest, drop_unknown=history.allow_non_restored_state)
     _recover_sinks(plan, restored, attempt)
     return Recovered(attempt, store.next_checkpoint(entries), restored, skipped)
 
 
-def _choose(recovery: Recovery, store: SnapshotStore) -> tuple[Restored | None, tuple[tuple[int, str], ...]]:
+def _choose(
+    recovery: Recovery, store: SnapshotStore, damaged: Mapping[int, str]
+) -> tuple[Restored | None, tuple[tuple[int, str], ...]]:
     effects = recovery.start()
     while True:
         effect = effects[0]
         match effect:
             case VerifySnapshot(checkpoint, _):
-                problem = store.verify(checkpoint)
+                problem = damaged.get(checkpoint) or store.verify(checkpoint)
                 event: Event = SnapshotVerified(checkpoint) if problem is None else SnapshotDamaged(checkpoint, problem)
                 effects = recovery.handle(event)
             case RestoreFrom(checkpoint, path, skipped):
@@ -121,8 +127,7 @@ def _choose(recovery: Recovery, store: SnapshotStore) -> tuple[Restored | None, 
 
 
 def _from_path(path: str) -> Restored:
-    absolute = path if "://" in path else os.path.abspath(path)
-    root, _, folder = absolute.rstrip("/").rpartition("/")
+    root, folder = split_url(absolute_url(path))
     storage = open_storage(root)
     manifest = load_manifest(storage, folder)
     problem = verify(storage, folder, manifest)

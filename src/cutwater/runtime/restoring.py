@@ -12,9 +12,12 @@ from cutwater.runtime.messages import RestoreOrder
 from cutwater.runtime.progress import ReadProgress
 from cutwater.runtime.recovering import Restored
 from cutwater.snapshots.format import Chunk, Manifest, StatePart, TaskSnapshot
-from cutwater.snapshots.reader import KeyedRestore, list_items
-from cutwater.snapshots.redistribution import parallelism_of, tasks_needed
+from cutwater.snapshots.local_files import LocalFiles
+from cutwater.snapshots.reader import DatabaseRestore, KeyedRestore, list_items
+from cutwater.snapshots.redistribution import overlap, parallelism_of, tasks_needed
 from cutwater.snapshots.storage import Storage
+from cutwater.snapshots.tables import TablesRestore
+from cutwater.state.contract import RestoredState
 
 
 def orders_for(
@@ -66,17 +69,54 @@ class OperatorRestore:
     """The state of one operator in one task, out of a restore order."""
 
     def __init__(
-        self, order: RestoreOrder, storage: Storage | None, *, operator: str, subtask: int, parallelism: int
+        self,
+        order: RestoreOrder,
+        storage: Storage | None,
+        local: LocalFiles,
+        *,
+        operator: str,
+        subtask: int,
+        parallelism: int,
     ) -> None:
         self._order = order
         self._storage = storage
+        self._local = local
         self._operator = operator
         self._subtask = subtask
         self._parallelism = parallelism
 
     def keyed_chunks(self, groups: range) -> Iterable[tuple[str, int, bytes]]:
         """(state name, key group, bytes) of these groups. Reading may block."""
-        return KeyedRestore(self._storage, self._order.folder, self._order.tasks, self._operator, groups)
+        yield from KeyedRestore(self._storage, self._order.folder, self._order.tasks, self._operator, groups)
+        if self._storage is not None:
+            yield from self._tables(self._storage, groups).chunks()
+
+    def keyed(self, groups: range) -> RestoredState:
+        """All keyed state in these groups, in the forms that the snapshot has it. Reading may block."""
+        kinds = {
+            part.name: part.form
+            for task in self._order.tasks
+            for part in task.parts
+            if part.operator == self._operator and part.form
+        }
+        databases = self._databases(groups)
+        for database in databases:
+            kinds |= database.kinds
+        rows = () if self._storage is None else self._tables(self._storage, groups).rows()
+        return RestoredState(self.keyed_chunks(groups), databases, rows, kinds)
+
+    def _tables(self, storage: Storage, groups: range) -> TablesRestore:
+        return TablesRestore(storage, self._order.folder, self._order.tasks, self._operator, groups)
+
+    def _databases(self, groups: range) -> list[DatabaseRestore]:
+        """The databases of the operator that hold some of these groups."""
+        storage, is_ours = self._storage, self._order.storage_url is None
+        return [
+            DatabaseRestore(storage, self._order.folder, database, self._local, is_ours=is_ours)
+            for task in self._order.tasks
+            for database in task.databases
+            if storage is not None and database.operator == self._operator and overlap(database.groups, groups)
+        ]
 
     def lists(self) -> dict[str, list[bytes]]:
         """The items of operator state that this task gets. May block."""

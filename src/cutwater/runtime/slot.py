@@ -23,6 +23,7 @@ from cutwater.runtime import messages
 from cutwater.runtime.deployment import Deployment, SlotServices
 from cutwater.runtime.seams import Background, Clock, SlotLink, Transport
 from cutwater.runtime.task import Task
+from cutwater.snapshots.local_files import LocalFiles
 from cutwater.snapshots.storage import Storage
 
 METRICS_SECONDS = 0.25
@@ -50,6 +51,7 @@ class Slot:
         )
         self._mailbox: deque[Callable[[], None]] = deque()
         self._plan: JobPlan | None = None
+        self._local_files: LocalFiles | None = None
         self._deployment: Deployment | None = None
         self._running: list[Task] = []
         self._first_record_reported = False
@@ -122,6 +124,8 @@ class Slot:
                 self._deploy(message)
             case messages.EndSlot():
                 self._drop()
+                if self._local_files is not None:
+                    self._local_files.remove()
                 self.ended = True
             case _:
                 deployment = self._deployment
@@ -134,8 +138,11 @@ class Slot:
                 deployment.connect()
                 self._running = list(deployment.tasks.values())
             case messages.TriggerCheckpoint():
-                self._for_each(deployment, lambda task: task.trigger(message.checkpoint))
+                self._for_each(
+                    deployment, lambda task: task.trigger(message.checkpoint, message.triggered_ms, message.savepoint)
+                )
             case messages.CheckpointCompleted():
+                deployment.completed(message.checkpoint)
                 self._for_each(deployment, lambda task: task.completed(message.checkpoint))
             case messages.CheckpointAborted():
                 self._for_each(deployment, lambda task: task.cancel(message.checkpoint))
@@ -148,7 +155,7 @@ class Slot:
             case messages.TimeLimited():
                 deployment.tasks[TaskId(message.operator, message.subtask)].limit_time(message.timestamp_ms)
             case messages.StopSources():
-                self._for_each(deployment, Task.stop_reading)
+                self._for_each(deployment, lambda task: task.stop_reading(drain=message.drain))
             case messages.DropAttempt():
                 self._drop()
             case _:
@@ -177,7 +184,9 @@ class Slot:
             self._plan = cloudpickle.loads(order.job)
         assert self._plan is not None, "the first deployment of a slot carries the job"
         self._first_record_reported = False
-        self._deployment = Deployment(self._plan, order, self._services)
+        if self._local_files is None:
+            self._local_files = LocalFiles(self._plan.options.local_folder, self._plan.job_id)
+        self._deployment = Deployment(self._plan, order, self._services, self._local_files)
         self._deployment.open()
 
     def _drop(self) -> None:

@@ -57,7 +57,8 @@ from cutwater.runtime.routing import OutputGate
 from cutwater.runtime.seams import Background, Clock, Element
 from cutwater.snapshots.format import TaskSnapshot
 
-SnapshotWriter = Callable[[CheckpointId, TaskId, Sequence[tuple[str, OperatorSnapshot]]], TaskSnapshot]
+SnapshotWriter = Callable[[CheckpointId, TaskId, Sequence[tuple[str, OperatorSnapshot]], str], TaskSnapshot]
+"""The last argument is where a savepoint goes; empty for a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,9 @@ class Task:
         self._services = services
         self._source = chain.source
         self._was_paused = False
+        self._drains = False
+        self._triggered_ms: dict[CheckpointId, int] = {}
+        self._savepoints: dict[CheckpointId, str] = {}
         self._ended = False
         self._all_complete = True
         self._flushed_at_seconds = 0.0
@@ -146,10 +150,14 @@ class Task:
         assert self._source is not None
         self._source.limit_time(timestamp_ms)
 
-    def trigger(self, checkpoint: CheckpointId) -> None:
+    def trigger(self, checkpoint: CheckpointId, triggered_ms: int, savepoint: str) -> None:
+        self._triggered_ms[checkpoint] = triggered_ms
+        if savepoint:
+            self._savepoints[checkpoint] = savepoint
         self._execute(self._aligner.handle(CheckpointTriggered(checkpoint)))
 
     def cancel(self, checkpoint: CheckpointId) -> None:
+        self._forget(checkpoint)
         self._execute(self._aligner.handle(CheckpointCancelled(checkpoint)))
 
     def completed(self, checkpoint: CheckpointId) -> None:
@@ -165,7 +173,8 @@ class Task:
         else:
             self._source.add_splits(splits)
 
-    def stop_reading(self) -> None:
+    def stop_reading(self, *, drain: bool) -> None:
+        self._drains = drain
         if self._source is not None:
             self._source.stop()
 
@@ -202,9 +211,10 @@ class Task:
             self._rest()
         self._tell_pause(source)
         if source.finished:
-            if not source.stopped:
+            complete = self._drains or not source.stopped
+            if complete:
                 self.chain.on_watermark(MAX_TIMESTAMP_MS)
-            self._end(complete=not source.stopped)
+            self._end(complete=complete)
             return True
         return read
 
@@ -227,7 +237,9 @@ class Task:
 
     def _take(self, channel: int, element: Element) -> None:
         match element:
-            case Barrier(checkpoint):
+            case Barrier(checkpoint, savepoint):
+                if savepoint:
+                    self._savepoints[checkpoint] = savepoint
                 self._execute(self._aligner.handle(BarrierArrived(channel, checkpoint)))
             case Watermark(timestamp_ms):
                 self._advance(WatermarkArrived(channel, timestamp_ms))
@@ -293,9 +305,11 @@ class Task:
         started = clock.now_seconds()
         aligned = started - self._aligning_since_seconds if self._aligning_since_seconds is not None else 0.0
         self.metrics.alignment_seconds += aligned
+        triggered_ms, savepoint = self._forget(checkpoint)
+        delayed = max(0.0, (clock.wall_ms() - triggered_ms) / 1_000 - aligned) if triggered_ms is not None else 0.0
         frozen = self.chain.freeze(checkpoint)
         if not self._ended:
-            self.outputs.broadcast(Barrier(checkpoint))
+            self.outputs.broadcast(Barrier(checkpoint, savepoint))
         frozen_at = clock.now_seconds()
         self._snapshots_under_way += 1
 
@@ -309,11 +323,20 @@ class Task:
                 sync_seconds=frozen_at - started,
                 async_seconds=clock.now_seconds() - frozen_at,
                 alignment_seconds=aligned,
+                start_delay_seconds=delayed,
                 source_pause_seconds=pause_seconds,
             )
             self._services.send(SnapshotWritten(self._services.attempt, checkpoint, self.id, timed))
 
-        self._services.background.submit(lambda: self._services.write_snapshot(checkpoint, self.id, frozen), done)
+        write = self._services.write_snapshot
+        self._services.background.submit(lambda: write(checkpoint, self.id, frozen, savepoint), done)
+
+    def _forget(self, checkpoint: CheckpointId) -> tuple[int | None, str]:
+        """When the checkpoint was triggered, if that is known, and where it goes if it is a savepoint."""
+        for older in [other for other in self._triggered_ms if other < checkpoint]:
+            del self._triggered_ms[older]
+            self._savepoints.pop(older, None)
+        return self._triggered_ms.pop(checkpoint, None), self._savepoints.pop(checkpoint, "")
 
     def _end_of_snapshot(self) -> float:
         self._snapshots_under_way -= 1

@@ -1,15 +1,19 @@
 """What is in a snapshot?
 
 A snapshot is a folder: one data file per task with state worth a file, and one manifest that names them all. Small
-state travels inside the manifest. The manifest is versioned JSON and never contains a pickle of ours to be *read*
+state travels inside the manifest. Files of databases lie beside the folder, because several snapshots share them. The
+manifest is versioned JSON and never contains a pickle of ours to be *read*
 for its structure: state bytes inside it are opaque here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import msgspec
+
+from cutwater.canonical import StateKind
 
 FORMAT_VERSION = 1
 
@@ -31,6 +35,8 @@ class StatePart(msgspec.Struct, frozen=True):
     name: str
     kind: PartKind
     chunks: tuple[Chunk, ...]
+    form: str = ""
+    """Keyed state: whether it is a value, a list, a map, … (see `canonical`)."""
 
 
 class DataFile(msgspec.Struct, frozen=True):
@@ -41,6 +47,54 @@ class DataFile(msgspec.Struct, frozen=True):
     checksum: str
 
 
+class SharedFile(msgspec.Struct, frozen=True):
+    """A file of a database. `path` is relative to the folder that the snapshot's folder is in."""
+
+    name: str
+    path: str
+    size_bytes: int
+    checksum: str
+
+
+class DatabaseFiles(msgspec.Struct, frozen=True):
+    """The keyed state of one operator in one task as the files of a database."""
+
+    operator: str
+    first_group: int
+    last_group: int
+    files: tuple[SharedFile, ...]
+    small: dict[str, bytes]
+    """Files that travel in the manifest."""
+    kinds: dict[str, str] = {}
+    """What each state in it is, by name."""
+
+    @property
+    def groups(self) -> range:
+        return range(self.first_group, self.last_group + 1)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files) + sum(map(len, self.small.values()))
+
+
+class StateTable(msgspec.Struct, frozen=True):
+    """A Parquet file of a savepoint: rows of one keyed state of one task. `path` is relative to the folder."""
+
+    operator: str
+    name: str
+    kind: StateKind
+    rows: int
+    first_group: int
+    last_group: int
+    path: str
+    size_bytes: int
+    checksum: str
+
+    @property
+    def groups(self) -> range:
+        return range(self.first_group, self.last_group + 1)
+
+
 class TaskSnapshot(msgspec.Struct, frozen=True):
     """What one task adds to a checkpoint: its parts and where their bytes are (inline, or one file)."""
 
@@ -49,15 +103,23 @@ class TaskSnapshot(msgspec.Struct, frozen=True):
     parts: tuple[StatePart, ...]
     inline: bytes | None = None
     file: DataFile | None = None
+    databases: tuple[DatabaseFiles, ...] = ()
+    tables: tuple[StateTable, ...] = ()
+    new_bytes: int = 0
+    """What was written for this snapshot; the rest of its size lies there since earlier ones."""
     sync_seconds: float = 0.0
     async_seconds: float = 0.0
     alignment_seconds: float = 0.0
+    start_delay_seconds: float = 0.0
+    """From the trigger until the first barrier was here."""
     source_pause_seconds: float = 0.0
     """Sources only: the longest time without a turn, from the trigger until the snapshot was written."""
 
     @property
     def size_bytes(self) -> int:
-        return self.file.size_bytes if self.file else len(self.inline or b"")
+        own = self.file.size_bytes if self.file else len(self.inline or b"")
+        databases = sum(database.size_bytes for database in self.databases)
+        return own + databases + sum(table.size_bytes for table in self.tables)
 
 
 class VertexShape(msgspec.Struct, frozen=True):
@@ -83,7 +145,19 @@ class Manifest(msgspec.Struct, frozen=True):
     tasks: tuple[TaskSnapshot, ...]
     sources: dict[str, bytes]
     """Split assigner of each source operator, msgpack."""
+    duration_seconds: float = 0.0
+    """From the trigger until every task had written its part."""
 
     @property
     def size_bytes(self) -> int:
         return sum(task.size_bytes for task in self.tasks)
+
+    @property
+    def new_bytes(self) -> int:
+        return sum(task.new_bytes for task in self.tasks)
+
+    @property
+    def shared_files(self) -> Iterator[SharedFile]:
+        for task in self.tasks:
+            for database in task.databases:
+                yield from database.files

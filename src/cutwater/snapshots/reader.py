@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 
@@ -9,16 +10,13 @@ import xxhash
 
 from cutwater.errors import SnapshotDamagedError, StorageError
 from cutwater.snapshots.documents import unseal
-from cutwater.snapshots.format import Manifest, StatePart, TaskSnapshot
+from cutwater.snapshots.format import DatabaseFiles, DataFile, Manifest, SharedFile, StatePart, StateTable, TaskSnapshot
+from cutwater.snapshots.local_files import LocalFiles
+from cutwater.snapshots.names import manifest_name
 from cutwater.snapshots.redistribution import in_order
 from cutwater.snapshots.storage import Storage
 
 _MANIFEST = re.compile(r"(?:^|/)manifest-a(\d+)\.json$")
-
-
-def manifest_name(attempt: int) -> str:
-    """Which attempt wrote it is in the name: no two attempts write the same file."""
-    return f"manifest-a{attempt}.json"
 
 
 def read_parts(storage: Storage | None, folder: str, task: TaskSnapshot) -> bytes:
@@ -26,13 +24,27 @@ def read_parts(storage: Storage | None, folder: str, task: TaskSnapshot) -> byte
     if task.file is None:
         return task.inline or b""
     assert storage is not None, "a snapshot with files needs a storage"
-    path = _in_folder(folder, task.file.path)
+    return read_checked(storage, _in_folder(folder, task.file.path), task.file)
+
+
+def read_shared(storage: Storage, folder: str, file: SharedFile) -> bytes:
+    """A file that the snapshot in this folder shares with others. May block, and raises, as `read_parts` does."""
+    return read_checked(storage, shared_path(folder, file), file)
+
+
+def shared_path(folder: str, file: SharedFile) -> str:
+    """From the storage's root. `folder` is that of a snapshot."""
+    return _in_folder(folder.rpartition("/")[0], file.path)
+
+
+def read_checked(storage: Storage, path: str, file: DataFile | SharedFile | StateTable) -> bytes:
+    """A file, if it is as it was written. May block. `path` is from the storage's root."""
     data = _read(storage, path)
-    if len(data) != task.file.size_bytes:
-        raise _damaged(path, f"its size differs (expected {task.file.size_bytes} bytes, found {len(data)})")
+    if len(data) != file.size_bytes:
+        raise _damaged(path, f"its size differs (expected {file.size_bytes} bytes, found {len(data)})")
     checksum = xxhash.xxh3_128_hexdigest(data)
-    if checksum != task.file.checksum:
-        raise _damaged(path, f"its checksum differs (expected {task.file.checksum}, found {checksum})")
+    if checksum != file.checksum:
+        raise _damaged(path, f"its checksum differs (expected {file.checksum}, found {checksum})")
     return data
 
 
@@ -64,6 +76,36 @@ class KeyedRestore:
                 data = read_parts(self._storage, self._folder, task)
                 for name, chunk in wanted:
                     yield name, chunk.group, data[chunk.offset : chunk.offset + chunk.length]
+
+
+class DatabaseRestore:
+    """The database of one operator in one former task: a `RestoredDatabase`."""
+
+    def __init__(
+        self, storage: Storage, folder: str, database: DatabaseFiles, local: LocalFiles | None, *, is_ours: bool
+    ) -> None:
+        self._storage = storage
+        self._folder = folder
+        self._database = database
+        self._local = local
+        self.groups = database.groups
+        self.kinds = database.kinds
+        #: Files of a snapshot that belongs to someone else may be gone tomorrow: they are brought to us once more.
+        self.stored = {file.name: file for file in database.files} if is_ours else {}
+
+    def fetch(self, folder: str) -> None:
+        """Links what lies on this host since the last checkpoint, and reads the rest from the storage. May block."""
+        for name, data in self._database.small.items():
+            _write_local(os.path.join(folder, name), data)
+        for file in self._database.files:
+            target = os.path.join(folder, file.name)
+            if self._local is None or not self._local.link(file, target):
+                _write_local(target, read_shared(self._storage, self._folder, file))
+
+
+def _write_local(path: str, data: bytes) -> None:
+    with open(path, "xb") as file:
+        file.write(data)
 
 
 def list_items(
@@ -130,17 +172,32 @@ def load_manifest(storage: Storage, folder: str, attempt: int | None = None) -> 
 def verify(storage: Storage | None, folder: str, manifest: Manifest) -> str | None:
     """None: every file is there as it was written; else what is wrong, and with which file. May block.
 
-    A storage that can't be reached is no verdict on the snapshot: its `StorageError` is raised.
+    Of the files of databases and tables only the sizes are compared: whoever restores one checks what it reads. A
+    storage that can't be reached is no verdict on the snapshot: its `StorageError` is raised.
     """
     for task in manifest.tasks:
         try:
             data = read_parts(storage, folder, task)
+            for database in task.databases:
+                for file in database.files:
+                    _check_there(storage, shared_path(folder, file), file)
+            for table in task.tables:
+                _check_there(storage, _in_folder(folder, table.path), table)
         except SnapshotDamagedError as error:
             return f"{error.fact}: {error.detail}"
         end = max((chunk.offset + chunk.length for part in task.parts for chunk in part.chunks), default=0)
         if end > len(data):
             return f"the index of {task.vertex}[{task.subtask}] ends at byte {end}, its data at {len(data)}"
     return None
+
+
+def _check_there(storage: Storage | None, path: str, file: SharedFile | StateTable) -> None:
+    assert storage is not None, "a snapshot with files needs a storage"
+    size_bytes = storage.size_bytes(path)
+    if size_bytes is None:
+        raise _damaged(path, "it is missing")
+    if size_bytes != file.size_bytes:
+        raise _damaged(path, f"its size differs (expected {file.size_bytes} bytes, found {size_bytes})")
 
 
 def _items(data: bytes, part: StatePart) -> list[bytes]:

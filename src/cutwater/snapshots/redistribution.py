@@ -38,9 +38,19 @@ def tasks_needed(
             if part.operator in operators:
                 stays = operators[part.operator] == parallelism
                 parts += _of_part(part, groups, is_elsewhere=stays and task.subtask != subtask)
-        if parts:
-            needed.append(msgspec.structs.replace(task, parts=tuple(parts)))
+        databases = tuple(
+            database
+            for database in task.databases
+            if database.operator in operators and overlap(database.groups, groups)
+        )
+        tables = tuple(table for table in task.tables if table.operator in operators and overlap(table.groups, groups))
+        if parts or databases or tables:
+            needed.append(msgspec.structs.replace(task, parts=tuple(parts), databases=databases, tables=tables))
     return tuple(needed)
+
+
+def overlap(left: range, right: range) -> bool:
+    return left.start < right.stop and right.start < left.stop
 
 
 def in_order(tasks: Iterable[TaskSnapshot]) -> list[TaskSnapshot]:

@@ -16,7 +16,9 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from cutwater.errors import ConfigurationError, InternalError, StorageError
+from cutwater.errors import ConfigurationError, StorageError
+from cutwater.snapshots.object_storage import SCHEMES, ObjectStorage
+from cutwater.snapshots.paths import parts_of_path
 
 _TEMPORARY = ".tmp"
 _PROBE = ".cutwater-probe"
@@ -41,6 +43,10 @@ class Storage(Protocol):
         """Whether there is such a file."""
         ...
 
+    def size_bytes(self, path: str) -> int | None:
+        """How long the file is; None: there is none."""
+        ...
+
     def list(self, prefix: str) -> list[str]:
         """All files below this folder, as paths from the root, sorted; none if there is no such folder."""
         ...
@@ -59,7 +65,10 @@ class Storage(Protocol):
 
 
 def open_storage(url: str) -> Storage:
-    """A plain path or file:// URL: local files. memory://name: this process. Any other scheme: pyarrow.fs."""
+    """A plain path or file:// URL: local files. memory://name: this process. s3:// and its kind: an object store.
+
+    Any other scheme (hdfs://): pyarrow.fs.
+    """
     if "://" not in url:
         return LocalStorage(url)
     parts = urlsplit(url)
@@ -71,7 +80,20 @@ def open_storage(url: str) -> Storage:
         return LocalStorage(url2pathname(parts.path))
     if parts.scheme == "memory":
         return _MEMORY.setdefault(url.removeprefix("memory://"), MemoryStorage())
+    if parts.scheme in SCHEMES:
+        return ObjectStorage(url)
     return ArrowStorage(url)
+
+
+def absolute_url(url: str) -> str:
+    """As every process understands it: a relative path is one of this process's folder."""
+    return (url if "://" in url else os.path.abspath(os.path.expanduser(url))).rstrip("/")
+
+
+def split_url(url: str) -> tuple[str, str]:
+    """The storage in which a folder is, and its name there."""
+    root, _, folder = url.rstrip("/").rpartition("/")
+    return root, folder
 
 
 class LocalStorage:
@@ -113,6 +135,12 @@ class LocalStorage:
     def exists(self, path: str) -> bool:
         return os.path.isfile(self._full(path))
 
+    def size_bytes(self, path: str) -> int | None:
+        full = self._full(path)
+        with _explained("look at", full), contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            return os.stat(full).st_size
+        return None
+
     def list(self, prefix: str) -> list[str]:
         found = []
         folder = self._full(prefix)
@@ -149,7 +177,7 @@ class LocalStorage:
                 os.rmdir(folder)
 
     def _full(self, path: str) -> str:
-        return os.path.join(self._root, *_checked(path))
+        return os.path.join(self._root, *parts_of_path(path))
 
 
 class MemoryStorage:
@@ -182,6 +210,11 @@ class MemoryStorage:
         with self._lock:
             return _key(path) in self._files
 
+    def size_bytes(self, path: str) -> int | None:
+        with self._lock:
+            data = self._files.get(_key(path))
+        return None if data is None else len(data)
+
     def list(self, prefix: str) -> list[str]:
         with self._lock:
             return sorted(path for path in self._files if _is_below(path, prefix))
@@ -204,18 +237,17 @@ _MEMORY: dict[str, MemoryStorage] = {}
 
 
 class ArrowStorage:
-    """Object stores and HDFS through pyarrow.fs, which is imported only when one is opened.
+    """HDFS and other file systems through pyarrow.fs, which is imported only when one is opened.
 
     `create_if_absent` is a look and a write, not one step: two drivers that publish in the same instant are not
-    fenced from each other here. It becomes atomic with conditional writes (S3's If-None-Match).
+    fenced from each other here.
     """
 
     def __init__(self, url: str) -> None:
         from pyarrow import fs
 
         try:
-            # Spark spells it s3a; pyarrow knows only s3.
-            self._fs, root = fs.FileSystem.from_uri(url.replace("s3a://", "s3://", 1))
+            self._fs, root = fs.FileSystem.from_uri(url)
         except (ValueError, OSError, NotImplementedError) as error:
             raise ConfigurationError(
                 f'storage "{url}" can\'t be opened',
@@ -249,6 +281,12 @@ class ArrowStorage:
         with _explained("read", full):
             return bool(self._fs.get_file_info(full).type == self._file)
 
+    def size_bytes(self, path: str) -> int | None:
+        full = self._full(path)
+        with _explained("look at", full):
+            info = self._fs.get_file_info(full)
+        return int(info.size) if info.type == self._file else None
+
     def list(self, prefix: str) -> list[str]:
         full = self._full(prefix)
         with _explained("list", full):
@@ -272,22 +310,14 @@ class ArrowStorage:
         self.delete(probe)
 
     def _full(self, path: str) -> str:
-        return "/".join((self._root, *_checked(path)))
+        return "/".join((self._root, *parts_of_path(path)))
 
 
 # Names.
 
 
-def _checked(path: str) -> list[str]:
-    """The parts of a path from the root; one that would leave the root is refused."""
-    parts = [part for part in path.split("/") if part]
-    if path.startswith("/") or ".." in parts or "." in parts:
-        raise InternalError(f'"{path}" is not a path below the storage\'s root')
-    return parts
-
-
 def _key(path: str) -> str:
-    return "/".join(_checked(path))
+    return "/".join(parts_of_path(path))
 
 
 def _is_below(path: str, folder: str) -> bool:

@@ -4,6 +4,7 @@
     {job_id}/journal/0000000000.json …                       the order that all drivers agree on
     {job_id}/chk-{checkpoint}/{task}-a{attempt}.state        data files of an attempt, and last of all
     {job_id}/chk-{checkpoint}/manifest-a{attempt}.json       what belongs together
+    {job_id}/shared/{task}-…-c{checkpoint}-a{attempt}-{name} files of databases, first written for this checkpoint
 
 The journal is a sequence of files, each created if absent, so every index has exactly one entry for ever. An attempt
 first claims its number there. A snapshot is complete when its entry is in the journal: whoever appends one looks at
@@ -11,6 +12,9 @@ every entry before it, so an attempt that was superseded meets the newer claim a
 
 Every file in a snapshot's folder bears the number of its attempt. So two attempts that use one checkpoint id never
 touch each other's files: not one that died between manifest and journal, nor one that was thought dead and wakes up.
+
+A shared file lives as long as a completed snapshot names it. Only files that a completed checkpoint named are named
+again by a later one, and the newest completed one is never deleted: so nothing that is being written loses a file.
 """
 
 from __future__ import annotations
@@ -28,8 +32,8 @@ from cutwater.protocol.recovery import AttemptClaimed, JournalEntry, SnapshotCom
 from cutwater.snapshots import reader
 from cutwater.snapshots.documents import seal, unseal
 from cutwater.snapshots.format import FORMAT_VERSION, Manifest
-from cutwater.snapshots.reader import manifest_name
-from cutwater.snapshots.storage import Storage
+from cutwater.snapshots.names import SHARED, manifest_name, snapshot_folder, writer_of_shared
+from cutwater.snapshots.storage import Storage, open_storage, split_url
 
 _FOLDER = re.compile(r"/chk-(\d+)/")
 _OF_ATTEMPT = re.compile(r"-a(\d+)\.(?:state|json)$")
@@ -53,11 +57,6 @@ class _CompletedDocument(msgspec.Struct, frozen=True, tag_field="entry", tag="sn
 _EntryDocument = _ClaimDocument | _CompletedDocument
 
 
-def snapshot_folder(job_id: str, checkpoint: int) -> str:
-    """Where a snapshot lies, from the storage's root. Slots write there, the coordinator publishes there."""
-    return f"{job_id}/chk-{checkpoint}"
-
-
 class SnapshotStore:
     """The snapshots of one job. Every method may block; background threads may call several at a time."""
 
@@ -70,6 +69,8 @@ class SnapshotStore:
         self._entries: list[JournalEntry] = []
         self._journal_lock = threading.Lock()
         self._attempt: AttemptNumber | None = None
+        #: Paths of the shared files that a manifest names, by checkpoint and attempt.
+        self._shared: dict[tuple[int, int], set[str]] = {}
 
     def folder(self, checkpoint: int) -> str:
         return snapshot_folder(self.job_id, checkpoint)
@@ -130,6 +131,18 @@ class SnapshotStore:
                 self._refuse_fenced(entry)
                 self._append(entry)
 
+    def publish_savepoint(self, url: str, manifest: Manifest) -> None:
+        """Makes a savepoint complete. It is its owner's, not part of the journal: no recovery looks for it."""
+        root, folder = split_url(url)
+        path = f"{folder}/{manifest_name(manifest.attempt)}"
+        if not open_storage(root).create_if_absent(path, seal(manifest)):
+            raise InternalError(f'the savepoint "{url}" was published before')
+
+    def discard_savepoint(self, url: str) -> None:
+        """Deletes what is there of it."""
+        root, folder = split_url(url)
+        open_storage(root).delete_folder(folder)
+
     # Snapshots.
 
     def read_manifest(self, checkpoint: int) -> Manifest:
@@ -177,9 +190,79 @@ class SnapshotStore:
         if checkpoint == max((entry.checkpoint for entry in completed), default=None):
             # Given up by its coordinator, which did not hear that it was published; recovery would start from it.
             attempts -= completed_by
-        for attempt in sorted(attempts):
-            if attempt <= mine:
-                self._discard_attempt(checkpoint, attempt)
+        mine_or_older = {attempt for attempt in attempts if attempt <= mine}
+        named = {
+            path
+            for attempt in mine_or_older
+            if self.storage.exists(f"{self.folder(checkpoint)}/{manifest_name(attempt)}")
+            for path in self._named_by(checkpoint, attempt)
+        }
+        for attempt in sorted(mine_or_older):
+            self._discard_attempt(checkpoint, attempt)
+        if not may_append(entries, mine):
+            named.clear()
+        self._discard_shared(named, checkpoint, mine)
+
+    def discard_all(self) -> None:
+        """Deletes every snapshot of the job, if no newer attempt has claimed it. The journal stays: ids go on."""
+        mine = self._attempt
+        if mine is None or not may_append(self.journal(), mine):
+            return
+        files = self.storage.list(self.job_id)
+        manifests_first = sorted(files, key=lambda path: (not path.endswith(".json"), path))
+        for path in manifests_first:
+            if _FOLDER.search(path) or _is_shared(path):
+                self.storage.delete(path)
+
+    def sweep(self) -> None:
+        """Deletes what earlier attempts have left behind unfinished: they can complete nothing any more."""
+        files = self.storage.list(self.job_id)
+        entries = self.journal()
+        mine = self._attempt
+        if mine is None or not may_append(entries, mine):
+            return
+        completed = {(entry.checkpoint, entry.attempt) for entry in entries if isinstance(entry, SnapshotCompleted)}
+        for path in files:
+            folder, of_attempt = _FOLDER.search(path), _OF_ATTEMPT.search(path)
+            if folder is None or of_attempt is None or int(of_attempt[1]) >= mine:
+                continue
+            if (int(folder[1]), int(of_attempt[1])) not in completed:
+                self.storage.delete(path)
+        shared = [path for path in files if _is_shared(path) and writer_of_shared(path)[1] < mine]
+        if shared:
+            for path in sorted(set(shared) - self._shared_in_use()):
+                self.storage.delete(path)
+
+    def _discard_shared(self, named: set[str], checkpoint: int, mine: AttemptNumber) -> None:
+        """Of the files that the discarded snapshot named, or was to name, those that no other one names."""
+        shared = self.storage.list(f"{self.job_id}/{SHARED}")
+        named |= {path for path in shared if writer_of_shared(path) == (checkpoint, mine)}
+        if named:
+            for path in sorted(named - self._shared_in_use()):
+                self.storage.delete(path)
+
+    def _shared_in_use(self) -> set[str]:
+        """By the completed snapshots that are there.
+
+        The files are listed before the journal is read: what a snapshot names that was completed in between is named
+        by one of those listed too, or is its own.
+        """
+        there = set(self.storage.list(self.job_id))
+        in_use: set[str] = set()
+        for entry in self.journal():
+            if isinstance(entry, SnapshotCompleted) and f"{entry.path}/{manifest_name(entry.attempt)}" in there:
+                in_use |= self._named_by(entry.checkpoint, entry.attempt)
+        return in_use
+
+    def _named_by(self, checkpoint: int, attempt: int) -> set[str]:
+        """The shared files that a manifest names."""
+        folder = self.folder(checkpoint)
+        known = self._shared.get((checkpoint, attempt))
+        if known is None:
+            manifest = reader.load_manifest(self.storage, folder, attempt)
+            known = {reader.shared_path(folder, file) for file in manifest.shared_files}
+            self._shared[checkpoint, attempt] = known
+        return known
 
     def _discard_attempt(self, checkpoint: int, attempt: int) -> None:
         self.storage.delete(f"{self.folder(checkpoint)}/{manifest_name(attempt)}")
@@ -250,6 +333,10 @@ class SnapshotStore:
             detail=f"attempt {newest} has claimed job {self.job_id}",
             hint="another driver runs this job; this one should end",
         )
+
+
+def _is_shared(path: str) -> bool:
+    return f"/{SHARED}/" in path
 
 
 def _document(entry: JournalEntry) -> _EntryDocument:

@@ -1,26 +1,61 @@
 """How does the frozen state of a task become part of a snapshot?
 
 All of a task's state is one run of bytes with an index. A small run travels in the manifest, a larger one is one file.
+State in a database is its files: those that an earlier snapshot has brought to the storage are only named.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Literal, Protocol
-from urllib.parse import quote
 
+import pyarrow as pa
 import xxhash
 
-from cutwater.protocol.ids import TaskId
-from cutwater.snapshots.format import Chunk, DataFile, PartKind, StatePart, TaskSnapshot
+from cutwater.canonical import StateKind
+from cutwater.errors import ConfigurationError
+from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
+from cutwater.snapshots.format import (
+    Chunk,
+    DatabaseFiles,
+    DataFile,
+    PartKind,
+    SharedFile,
+    StatePart,
+    StateTable,
+    TaskSnapshot,
+)
+from cutwater.snapshots.local_files import LocalFiles
+from cutwater.snapshots.names import shared_name, snapshot_folder, state_name
 from cutwater.snapshots.storage import Storage
+from cutwater.snapshots.tables import SavepointFolder, write_tables
 
-_NAME_LENGTH_MAX = 160
+SMALL_FILE_BYTES_MAX = 16 * 1024
+
+
+class FrozenFiles(Protocol):
+    """`state.contract.FrozenFiles`, as seen from here."""
+
+    @property
+    def groups(self) -> range: ...
+    @property
+    def stored(self) -> Mapping[str, SharedFile]: ...
+    def files(self) -> dict[str, str]: ...
+    def written(self, checkpoint: CheckpointId, files: Mapping[str, SharedFile]) -> None: ...
+    def discard(self) -> None: ...
 
 
 class FrozenKeyed(Protocol):
     """`state.contract.FrozenKeyedState`, as seen from here."""
+
+    @property
+    def database(self) -> FrozenFiles | None: ...
+    @property
+    def kinds(self) -> Mapping[str, str]: ...
+    def tables(self, rows_max: int) -> Iterator[tuple[str, StateKind, pa.RecordBatch]]: ...
 
     def chunks(self) -> Iterator[tuple[str, int, bytes]]: ...
 
@@ -45,42 +80,105 @@ class FrozenOperator(Protocol):
     def lists(self) -> Sequence[FrozenItems]: ...
 
 
-def write_task_snapshot(
-    storage: Storage | None,
-    folder: str,
-    attempt: int,
-    task: TaskId,
-    states: Sequence[tuple[str, FrozenOperator]],
-    inline_bytes_max: int,
-) -> TaskSnapshot:
-    """Writes what (operator uid, frozen state) give. On a background thread; blocks until the bytes are durable.
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where the snapshots of a job go. Without a storage everything is inline."""
 
-    `folder` is the snapshot's, from the storage's root. Without a storage everything is inline.
-    """
+    storage: Storage | None
+    job_id: str
+    attempt: AttemptNumber
+    inline_bytes_max: int
+    #: Where copies of the files of databases stay, for a restart on the same host.
+    local: LocalFiles | None = None
+
+
+def write_task_snapshot(
+    to: Destination, checkpoint: CheckpointId, task: TaskId, states: Sequence[tuple[str, FrozenOperator]]
+) -> TaskSnapshot:
+    """Writes what (operator uid, frozen state) give. On a background thread; blocks until the bytes are durable."""
     run = _Run()
+    databases, new_bytes = _write_databases(to, checkpoint, task, states)
     for operator, frozen in states:
         if frozen.keyed is not None:
             for name, group, data in frozen.keyed.chunks():
-                run.add(operator, name, "keyed", group, data)
-        for items in frozen.lists:
-            run.begin(operator, items.name, items.redistribution)
-            for index, item in enumerate(items.items):
-                run.add(operator, items.name, items.redistribution, index, item)
+                run.add(operator, name, "keyed", group, data, form=frozen.keyed.kinds.get(name, ""))
+        run.add_lists(operator, frozen.lists)
     data = run.data()
-    if storage is None or len(data) <= inline_bytes_max:
-        return TaskSnapshot(task.vertex, task.subtask, run.parts(), inline=data)
-    file = DataFile(f"{sanitise(task.vertex)}-{task.subtask}-a{attempt}.state", len(data), run.checksum())
-    storage.write(f"{folder}/{file.path}" if folder else file.path, data)
-    return TaskSnapshot(task.vertex, task.subtask, run.parts(), file=file)
+    new_bytes += len(data)
+    if to.storage is None or len(data) <= to.inline_bytes_max:
+        return TaskSnapshot(
+            task.vertex, task.subtask, run.parts(), inline=data, databases=databases, new_bytes=new_bytes
+        )
+    file = DataFile(state_name(task, to.attempt), len(data), run.checksum())
+    to.storage.write(f"{snapshot_folder(to.job_id, checkpoint)}/{file.path}", data)
+    return TaskSnapshot(task.vertex, task.subtask, run.parts(), file=file, databases=databases, new_bytes=new_bytes)
 
 
-def sanitise(name: str) -> str:
-    """A file name for any text; different texts have different names."""
-    quoted = quote(name, safe="")
-    if len(quoted) <= _NAME_LENGTH_MAX:
-        return quoted
-    # A "+" is never left by `quote`, so no short name can look like this one.
-    return f"{quoted[:100]}+{xxhash.xxh3_128_hexdigest(name.encode('utf-8', 'surrogatepass'))}"
+def write_task_savepoint(
+    to: SavepointFolder, task: TaskId, states: Sequence[tuple[str, FrozenOperator]]
+) -> TaskSnapshot:
+    """The same in the form of savepoints: keyed state as tables, the rest as one file."""
+    run = _Run()
+    tables: list[StateTable] = []
+    for operator, frozen in states:
+        if frozen.keyed is not None:
+            tables += write_tables(to, task, operator, frozen.keyed)
+        run.add_lists(operator, frozen.lists)
+    data = run.data()
+    file = DataFile(state_name(task, to.attempt), len(data), run.checksum())
+    to.write(file.path, data)
+    new_bytes = len(data) + sum(table.size_bytes for table in tables)
+    return TaskSnapshot(task.vertex, task.subtask, run.parts(), file=file, tables=tuple(tables), new_bytes=new_bytes)
+
+
+def _write_databases(
+    to: Destination, checkpoint: CheckpointId, task: TaskId, states: Sequence[tuple[str, FrozenOperator]]
+) -> tuple[tuple[DatabaseFiles, ...], int]:
+    found, new_bytes = [], 0
+    for number, (operator, frozen) in enumerate(states):
+        files = None if frozen.keyed is None else frozen.keyed.database
+        if files is not None:
+            try:
+                path_of = partial(shared_name, task, number, checkpoint, to.attempt)
+                kinds = {} if frozen.keyed is None else dict(frozen.keyed.kinds)
+                database, bytes_of_it = _write_database(to, files, operator, kinds, path_of)
+                files.written(checkpoint, {file.name: file for file in database.files})
+            finally:
+                files.discard()
+            found.append(database)
+            new_bytes += bytes_of_it
+    return tuple(found), new_bytes
+
+
+def _write_database(
+    to: Destination, frozen: FrozenFiles, operator: str, kinds: dict[str, str], path_of: Callable[[str], str]
+) -> tuple[DatabaseFiles, int]:
+    if to.storage is None:
+        raise ConfigurationError(
+            "state in a database needs a storage for its snapshots",
+            hint='set Checkpoints(storage=…), or state_backend="memory"',
+        )
+    small: dict[str, bytes] = {}
+    shared: list[SharedFile] = []
+    new_bytes = 0
+    for name, path in frozen.files().items():
+        file = frozen.stored.get(name)
+        if file is None:
+            with open(path, "rb") as opened:
+                data = opened.read()
+            new_bytes += len(data)
+            if len(data) <= min(to.inline_bytes_max, SMALL_FILE_BYTES_MAX):
+                small[name] = data
+                continue
+            file = SharedFile(name, path_of(name), len(data), xxhash.xxh3_128_hexdigest(data))
+            to.storage.write(f"{to.job_id}/{file.path}", data)
+        if to.local is not None:
+            to.local.keep(file, path)
+        shared.append(file)
+    if to.local is not None:
+        to.local.keep_only([*shared, *frozen.stored.values()])
+    groups = frozen.groups
+    return DatabaseFiles(operator, groups.start, groups.stop - 1, tuple(shared), small, kinds), new_bytes
 
 
 class _Run:
@@ -90,15 +188,22 @@ class _Run:
         # Of a BytesIO the whole value can be had without another copy.
         self._buffer = io.BytesIO()
         self._hash = xxhash.xxh3_128()
-        self._chunks: dict[tuple[str, str, PartKind], list[Chunk]] = {}
+        self._chunks: dict[tuple[str, str, PartKind, str], list[Chunk]] = {}
 
-    def begin(self, operator: str, name: str, kind: PartKind) -> list[Chunk]:
-        return self._chunks.setdefault((operator, name, kind), [])
-
-    def add(self, operator: str, name: str, kind: PartKind, group: int, data: bytes) -> None:
-        self.begin(operator, name, kind).append(Chunk(group, self._buffer.tell(), len(data)))
+    def add(self, operator: str, name: str, kind: PartKind, group: int, data: bytes, *, form: str = "") -> None:
+        self._begin(operator, name, kind, form).append(Chunk(group, self._buffer.tell(), len(data)))
         self._buffer.write(data)
         self._hash.update(data)
+
+    def add_lists(self, operator: str, lists: Sequence[FrozenItems]) -> None:
+        """Operator state; an empty list is a part too."""
+        for items in lists:
+            self._begin(operator, items.name, items.redistribution)
+            for index, item in enumerate(items.items):
+                self.add(operator, items.name, items.redistribution, index, item)
+
+    def _begin(self, operator: str, name: str, kind: PartKind, form: str = "") -> list[Chunk]:
+        return self._chunks.setdefault((operator, name, kind, form), [])
 
     def data(self) -> bytes:
         return self._buffer.getvalue()
@@ -107,4 +212,7 @@ class _Run:
         return self._hash.hexdigest()
 
     def parts(self) -> tuple[StatePart, ...]:
-        return tuple(StatePart(*identity, tuple(chunks)) for identity, chunks in self._chunks.items())
+        return tuple(
+            StatePart(operator, name, kind, tuple(chunks), form)
+            for (operator, name, kind, form), chunks in self._chunks.items()
+        )

@@ -10,7 +10,14 @@ from cutwater.state.heap import HeapBackend
 
 BackendFactory = Callable[[KeyedBackendSettings], KeyedBackend]
 
-_FACTORIES: dict[str, BackendFactory] = {"memory": HeapBackend, "filesystem": HeapBackend}
+
+def _rocksdb(settings: KeyedBackendSettings) -> KeyedBackend:
+    from cutwater.state.rocksdb.backend import RocksBackend  # its library is loaded only where it is used
+
+    return RocksBackend(settings)
+
+
+_FACTORIES: dict[str, BackendFactory] = {"memory": HeapBackend, "filesystem": HeapBackend, "rocksdb": _rocksdb}
 
 
 def backend_factory(name: str) -> BackendFactory:
@@ -19,8 +26,6 @@ def backend_factory(name: str) -> BackendFactory:
     if factory is not None:
         return factory
     known = ", ".join(f'"{known}"' for known in _FACTORIES)
-    if name == "rocksdb":
-        raise ConfigurationError('the state backend "rocksdb" is not available yet', hint=f"choose one of {known}")
     raise ConfigurationError(f'there is no state backend "{name}"', hint=f"choose one of {known}")
 
 

@@ -7,15 +7,98 @@ never changes, however the state goes on. Turning it into bytes is the asynchron
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import pyarrow as pa
+
+from cutwater.canonical import StateKind, StateRows
+from cutwater.errors import ConfigurationError
+from cutwater.protocol.ids import CheckpointId
 from cutwater.protocol.timers import Timer
+
+StoredFile = Any
+"""What the storage knows a file by. Opaque to a backend, which only tells apart its own files."""
+
+
+class FrozenFiles(Protocol):
+    """A database as it was at a barrier: files that never change, most of them those of the last snapshot."""
+
+    @property
+    def groups(self) -> range:
+        """The key groups whose state is in them."""
+        ...
+
+    @property
+    def stored(self) -> Mapping[str, StoredFile]:
+        """Files that a completed checkpoint has brought to the storage, by name."""
+        ...
+
+    def files(self) -> dict[str, str]:
+        """Name to local path of everything that a restore needs. On a background thread."""
+        ...
+
+    def written(self, checkpoint: CheckpointId, files: Mapping[str, StoredFile]) -> None:
+        """All files are on the storage now."""
+        ...
+
+    def discard(self) -> None:
+        """The local files are needed no more."""
+        ...
+
+
+class RestoredDatabase(Protocol):
+    """A database of a snapshot, and the key groups it holds."""
+
+    @property
+    def groups(self) -> range: ...
+
+    @property
+    def stored(self) -> Mapping[str, StoredFile]:
+        """Its files on the storage that later snapshots of this job may refer to; none if they are someone else's."""
+        ...
+
+    def fetch(self, folder: str) -> None:
+        """Brings its files here, checked. May block."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredState:
+    """The keyed state of one operator in a snapshot, as far as a task needs it; each part may be empty."""
+
+    #: (state name, key group, bytes): of this task's groups only.
+    chunks: Iterable[tuple[str, int, bytes]] = ()
+    #: With some of this task's groups.
+    databases: Sequence[RestoredDatabase] = ()
+    #: Rows of a savepoint: of this task's groups only.
+    rows: Iterable[StateRows] = ()
+    kinds: Mapping[str, str] = field(default_factory=dict)
+
+
+class LocalFolders(Protocol):
+    """Room on the local disk of a slot."""
+
+    def new_folder(self, purpose: str) -> str:
+        """An empty folder that nobody else uses."""
+        ...
 
 
 class FrozenKeyedState(Protocol):
-    """Keyed state as it was at a barrier."""
+    """Keyed state as it was at a barrier: chunks of bytes, or the files of a database."""
+
+    @property
+    def database(self) -> FrozenFiles | None: ...
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """What each state of chunks or database is, by name: whoever restores it needs to know."""
+        ...
+
+    def tables(self, rows_max: int) -> Iterator[tuple[str, StateKind, pa.RecordBatch]]:
+        """(state name, kind, rows) in the form of savepoints, in place of `chunks`. On a background thread, once."""
+        ...
 
     def chunks(self) -> Iterator[tuple[str, int, bytes]]:
         """(state name, key group, bytes), ordered by name and group. On a background thread, once."""
@@ -101,10 +184,14 @@ class Aggregate(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class KeyedBackendSettings:
-    """Which part of the key space this task owns."""
+    """Which part of the key space this task owns, and what it may use."""
 
     max_parallelism: int
     groups: range
+    #: For backends that keep state on disk.
+    local: LocalFolders | None = None
+    #: For all backends of the slot together that keep state on disk.
+    memory_bytes: int = 0
 
 
 class KeyedBackend(ABC):
@@ -146,8 +233,14 @@ class KeyedBackend(ABC):
         """The state as it is now. Must be quick: the stream waits for it."""
 
     @abstractmethod
-    def restore(self, chunks: Iterable[tuple[str, int, bytes]]) -> None:
-        """Loads chunks of earlier snapshots; groups outside of this task's range are never passed. Before any use."""
+    def restore(self, restored: RestoredState) -> None:
+        """Loads the state of an earlier snapshot. Before any use; may block.
+
+        Raises `ConfigurationError` for what another backend has written, unless it is in the form of savepoints.
+        """
+
+    def checkpoint_completed(self, checkpoint: CheckpointId) -> None:
+        """What was frozen for this checkpoint is durable and stays so until a later one completes."""
 
     @abstractmethod
     def size(self) -> int:
@@ -155,3 +248,12 @@ class KeyedBackend(ABC):
 
     def close(self) -> None:
         """Releases what the backend holds."""
+
+
+def written_by_another_backend(wrote: str, reads: Sequence[str]) -> ConfigurationError:
+    """Their snapshots are not alike; savepoints are."""
+    return ConfigurationError(
+        f'the snapshot was written by the state backend "{wrote}"',
+        detail=f"the job has {' or '.join(reads)}, which can't read it",
+        hint="restore from a savepoint to change the backend: its form is the same for all",
+    )

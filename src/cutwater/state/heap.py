@@ -5,7 +5,8 @@ Backends "memory" and "filesystem" keep state alike; they differ only in where i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import Any
 
 from cutwater.errors import ConfigurationError, InternalError
@@ -18,8 +19,10 @@ from cutwater.state.contract import (
     ListState,
     MapState,
     ReducingState,
+    RestoredState,
     TimerState,
     ValueState,
+    written_by_another_backend,
 )
 from cutwater.state.handles import (
     Cursor,
@@ -29,6 +32,7 @@ from cutwater.state.handles import (
     HeapReducingState,
     HeapValueState,
 )
+from cutwater.state.heap_rows import Entry, put_row
 from cutwater.state.tables import FrozenTables, FrozenViews, KeyGroupTable
 from cutwater.state.timers import HeapTimerState
 from cutwater.state.values import load_pairs
@@ -70,6 +74,8 @@ class HeapBackend(KeyedBackend):
         self._views = FrozenViews()
         self._tables: dict[str, KeyGroupTable] = {}
         self._kinds: dict[str, str] = {}
+        self._restored_kinds: dict[str, str] = {}
+        self._unplaced: dict[str, list[Entry]] = {}
         self._timers: dict[str, HeapTimerState] = {}
 
     def set_current_key(self, key: Any) -> None:
@@ -85,30 +91,36 @@ class HeapBackend(KeyedBackend):
     def current_key(self) -> Any:
         return self._cursor.key
 
-    def table(self, name: str) -> KeyGroupTable:
+    def table(self, name: str, kind: str = "value") -> KeyGroupTable:
         """The table behind the handles of this name, for operators that loop over a batch themselves."""
-        table = self._tables.get(name)
-        if table is None:
-            table = self._tables[name] = KeyGroupTable(name, self._groups, self._views)
+        known = self._kinds.setdefault(name, kind)
+        if known != kind:
+            raise ConfigurationError(
+                f'state "{name}" is a {known} state and can\'t also be a {kind} state',
+                hint="give each state of an operator its own name",
+            )
+        table = self._table(name)
+        for group, key, namespace, value in self._unplaced.pop(name, ()):
+            put_row(table.group_dict_for_write(group), kind, key, namespace, value)
         return table
 
     def value_state(self, name: str, default: Any = None) -> ValueState:
-        return HeapValueState(self._table_of_kind(name, "value"), self._cursor, default)
+        return HeapValueState(self.table(name, "value"), self._cursor, default)
 
     def list_state(self, name: str) -> ListState:
-        return HeapListState(self._table_of_kind(name, "list"), self._cursor)
+        return HeapListState(self.table(name, "list"), self._cursor)
 
     def map_state(self, name: str) -> MapState:
-        return HeapMapState(self._table_of_kind(name, "map"), self._cursor)
+        return HeapMapState(self.table(name, "map"), self._cursor)
 
     def reducing_state(self, name: str, reduce: Callable[[Any, Any], Any]) -> ReducingState:
-        return HeapReducingState(self._table_of_kind(name, "reducing"), self._cursor, reduce)
+        return HeapReducingState(self.table(name, "reducing"), self._cursor, reduce)
 
     def aggregating_state(self, name: str, aggregate: Aggregate) -> AggregatingState:
-        return HeapAggregatingState(self._table_of_kind(name, "aggregating"), self._cursor, aggregate)
+        return HeapAggregatingState(self.table(name, "aggregating"), self._cursor, aggregate)
 
     def timer_state(self, name: str) -> TimerState:
-        table = self._table_of_kind(name, "timer")
+        table = self.table(name, "timer")
         timers = self._timers.get(name)
         if timers is None:
             timers = HeapTimerState(table, self._cursor, groups=self._groups, key_groups=self._key_groups)
@@ -125,13 +137,25 @@ class HeapBackend(KeyedBackend):
             yield from {key: None for _, key, _ in entries} if self._kinds.get(name) == "timer" else list(entries)
 
     def freeze(self) -> FrozenTables:
-        view = FrozenTables([self._tables[name].freeze() for name in sorted(self._tables)])
+        for name in list(self._unplaced):  # nobody has opened it: it stays as it was
+            self.table(name, self._restored_kinds[name])
+        kinds = {**self._restored_kinds, **self._kinds}
+        view = FrozenTables([self._tables[name].freeze() for name in sorted(self._tables)], kinds)
         self._views.add(view)
         return view
 
-    def restore(self, chunks: Iterable[tuple[str, int, bytes]]) -> None:
-        for name, group, data in chunks:
-            self.table(name).group_dict_for_write(group).update(load_pairs(data, state=name, group=group))
+    def restore(self, restored: RestoredState) -> None:
+        if restored.databases:
+            raise written_by_another_backend("rocksdb", ("memory", "filesystem"))
+        self._restored_kinds.update(restored.kinds)
+        for name, group, data in restored.chunks:
+            self._table(name).group_dict_for_write(group).update(load_pairs(data, state=name, group=group))
+        for rows in restored.rows:
+            # Whether a map is one dict per key, or its windows are entries of their own, is known when it is opened.
+            self._restored_kinds[rows.name] = rows.kind
+            namespaces = rows.namespaces or repeat(None)
+            entries = zip(rows.groups, rows.keys, namespaces, rows.values, strict=False)
+            self._unplaced.setdefault(rows.name, []).extend(entries)
 
     def size(self) -> int:
         return sum(len(entries) for table in self._tables.values() for entries in table.dicts)
@@ -139,11 +163,8 @@ class HeapBackend(KeyedBackend):
     def close(self) -> None:
         self._tables.clear()
 
-    def _table_of_kind(self, name: str, kind: str) -> KeyGroupTable:
-        known = self._kinds.setdefault(name, kind)
-        if known != kind:
-            raise ConfigurationError(
-                f'state "{name}" is a {known} state and can\'t also be a {kind} state',
-                hint="give each state of an operator its own name",
-            )
-        return self.table(name)
+    def _table(self, name: str) -> KeyGroupTable:
+        table = self._tables.get(name)
+        if table is None:
+            table = self._tables[name] = KeyGroupTable(name, self._groups, self._views)
+        return table

@@ -14,11 +14,16 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
+import pyarrow as pa
+
+from cutwater.canonical import StateKind, to_batch
 from cutwater.errors import InternalError
+from cutwater.state.heap_rows import canonical_kind, entries_of, in_rows
 from cutwater.state.values import ATOMS, Pair, copy_value, dump_pairs, is_immutable
 
 #: pickle holds the GIL for a whole call, so a large group becomes several chunks: the stream never waits long.
@@ -31,23 +36,44 @@ FrozenTable = tuple[str, int, list[dict[Any, Any]]]
 class FrozenTables:
     """Tables as they were at a barrier: a `FrozenKeyedState`. Made on the loop's thread, read on another."""
 
-    __slots__ = ("__weakref__", "_tables", "live")
+    __slots__ = ("__weakref__", "_tables", "kinds", "live")
 
-    def __init__(self, tables: list[FrozenTable]) -> None:
+    database = None
+
+    def __init__(self, tables: list[FrozenTable], kinds: Mapping[str, str]) -> None:
         self._tables = tables
+        self.kinds = kinds
         #: False once all bytes are made: from then on the stream may change what it shared with this view.
         self.live = True
 
     def chunks(self) -> Iterator[tuple[str, int, bytes]]:
         """(state name, key group, bytes), ordered by name and group; a large group comes as several chunks."""
-        if not self.live:
-            raise InternalError("the chunks of a frozen state were asked for twice")
-        try:
+        with self._read_once():
             for name, first, dicts in self._tables:
                 for group, pairs in enumerate(dicts, first):
                     for part in _parts(pairs):
                         yield name, group, dump_pairs(part, state=name)
                         time.sleep(0)  # lets the stream's thread have the GIL
+
+    def tables(self, rows_max: int) -> Iterator[tuple[str, StateKind, pa.RecordBatch]]:
+        """(state name, kind, rows), in the form of savepoints."""
+        with self._read_once():
+            for name, first, dicts in self._tables:
+                entries = (
+                    (group, *entry)
+                    for group, pairs in enumerate(dicts, first)
+                    for part in _parts(pairs)
+                    for entry in entries_of(self.kinds.get(name, "value"), part)
+                )
+                kind = canonical_kind(self.kinds.get(name, "value"))
+                yield from ((name, kind, to_batch(rows)) for rows in in_rows(name, kind, entries, rows_max))
+
+    @contextmanager
+    def _read_once(self) -> Iterator[None]:
+        if not self.live:
+            raise InternalError("a frozen state was read twice")
+        try:
+            yield
         finally:
             self._tables = []
             self.live = False

@@ -6,13 +6,25 @@ and moved like any other keyed state. A queue aside knows the order; it is fille
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
 from cutwater.protocol.key_groups import KeyGroups
 from cutwater.protocol.timers import Timer, TimerQueue
 from cutwater.state.handles import Cursor
-from cutwater.state.tables import KeyGroupTable
+
+
+class TimerTable(Protocol):
+    """Where registrations lie: a `KeyGroupTable`, or what looks like one."""
+
+    @property
+    def dicts(self) -> Sequence[Mapping[Any, int]]:
+        """What was restored. Read once, first."""
+        ...
+
+    def put(self, index: int, key: Any, value: Any) -> None: ...
+    def remove(self, index: int, key: Any) -> None: ...
 
 
 class HeapTimerState:
@@ -20,7 +32,7 @@ class HeapTimerState:
 
     __slots__ = ("_cursor", "_group_of", "_groups", "_numbered", "_queue", "_table")
 
-    def __init__(self, table: KeyGroupTable, cursor: Cursor, *, groups: range, key_groups: KeyGroups) -> None:
+    def __init__(self, table: TimerTable, cursor: Cursor, *, groups: range, key_groups: KeyGroups) -> None:
         self._table = table
         self._cursor = cursor
         self._groups = groups

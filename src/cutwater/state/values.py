@@ -19,6 +19,7 @@ from cutwater.errors import SerializationError
 
 _ARROW_STREAM = b"\xff\xff\xff\xff"
 PICKLE_PROTOCOL = 5
+_STILL_IMPORTABLE = "are the classes of the stored values still importable under their old names?"
 
 _TIMES = (datetime, date, time, timedelta, timezone)
 #: Exact types whose instances never change; a subtype may carry attributes that do.
@@ -48,13 +49,29 @@ def copy_value(value: Any, *, state: str, key: Any) -> Any:
     return pickle.loads(dump_pairs([(key, value)], state=state))[0][1]
 
 
+def dump_value(value: Any, *, state: str, key: Any) -> bytes:
+    """One value as bytes; raises `SerializationError` naming state and key."""
+    try:
+        return pickle.dumps(value, PICKLE_PROTOCOL)
+    except Exception:
+        return _dump_by_value(value, [(key, value)], state=state)
+
+
+def load_value(data: bytes, *, state: str) -> Any:
+    """The value that `dump_value` was given; raises `SerializationError` naming the state."""
+    try:
+        return pickle.loads(data)
+    except Exception as error:
+        raise _unreadable(state, f"{type(error).__name__}: {error}", _STILL_IMPORTABLE) from error
+
+
 def dump_pairs(pairs: list[Pair], *, state: str) -> bytes:
     """The (key, value) pairs as bytes; raises `SerializationError` naming the state and the key that can't be."""
     try:
         return pickle.dumps(pairs, PICKLE_PROTOCOL)
     except Exception:
         # pickle finds classes by name; those of a user's script or notebook have none here, and go by value.
-        return _dump_by_value(pairs, state=state)
+        return _dump_by_value(pairs, pairs, state=state)
 
 
 def load_pairs(data: bytes, *, state: str, group: int) -> list[Pair]:
@@ -62,20 +79,20 @@ def load_pairs(data: bytes, *, state: str, group: int) -> list[Pair]:
     try:
         pairs: list[Pair] = pickle.loads(data)
     except Exception as error:
-        hint = "are the classes of the stored values still importable under their old names?"
+        hint = _STILL_IMPORTABLE
         if data.startswith(_ARROW_STREAM):
             hint = "it was written as columns: the stream was typed then, or its key and values were plain columns"
-        raise SerializationError(
-            f'state "{state}" can\'t be read back from the snapshot',
-            detail=f"key group {group}: {type(error).__name__}: {error}",
-            hint=hint,
-        ) from error
+        raise _unreadable(state, f"key group {group}: {type(error).__name__}: {error}", hint) from error
     return pairs
 
 
-def _dump_by_value(pairs: list[Pair], *, state: str) -> bytes:
+def _unreadable(state: str, detail: str, hint: str) -> SerializationError:
+    return SerializationError(f'state "{state}" can\'t be read back from the snapshot', detail=detail, hint=hint)
+
+
+def _dump_by_value(whole: Any, pairs: list[Pair], *, state: str) -> bytes:
     try:
-        return bytes(cloudpickle.dumps(pairs, PICKLE_PROTOCOL))
+        return bytes(cloudpickle.dumps(whole, PICKLE_PROTOCOL))
     except Exception as error:
         key, value, cause = _culprit(pairs, error)
         raise SerializationError(

@@ -12,11 +12,12 @@ can be restored from them. Sources and sinks are the job's own, and do what they
 from __future__ import annotations
 
 from random import Random
+from typing import NoReturn
 
 import cloudpickle
 
 from cutwater.api.launching import LaunchOptions
-from cutwater.errors import InternalError
+from cutwater.errors import InternalError, OperationsError
 from cutwater.graph.plan import JobPlan
 from cutwater.runtime.recovering import history_of
 from cutwater.snapshots.store import SnapshotStore
@@ -60,7 +61,8 @@ class LocalJob:
             self.storage.files = files.files
         self.network = Network(self.world)
         self.checker = Watcher()
-        history = history_of(options.restore, SnapshotStore(self.storage.files, plan.job_id))
+        store = SnapshotStore(self.storage.files, plan.job_id)
+        history = history_of(options.restore, store, allow_non_restored_state=options.allow_non_restored_state)
         self.cluster = Cluster(self, plan, bytes(cloudpickle.dumps(plan)), history)
         self._plan = plan
 
@@ -89,5 +91,15 @@ class LocalJob:
     def cancel(self) -> None:
         """It is over already."""
 
-    def stop(self) -> None:
+    def stop(self, *, savepoint: str | None, drain: bool, timeout_seconds: float | None) -> str:
         """It is over already."""
+        return self._refuse("take a savepoint") if savepoint else ""
+
+    def savepoint(self, target: str, timeout_seconds: float | None) -> str:
+        return self._refuse("take a savepoint")
+
+    def rescale(self, parallelism: int, timeout_seconds: float | None) -> None:
+        self._refuse("be rescaled")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise OperationsError(f"job {self._plan.name!r} can't {what}: it has ended")

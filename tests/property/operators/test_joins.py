@@ -29,7 +29,7 @@ from cutwater.operators.windows.model import AlignedWindows, SessionWindows
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
 from cutwater.protocol.key_groups import group_range, key_group, subtask_of
 from cutwater.protocol.watermarks import MAX_TIMESTAMP_MS
-from cutwater.state.contract import KeyedBackendSettings
+from cutwater.state.contract import KeyedBackendSettings, RestoredState
 from cutwater.state.heap import HeapBackend
 
 MAX_PARALLELISM = 8
@@ -120,7 +120,7 @@ class Tasks:
     def _context(self, subtask: int, chunks: list[Any], lists: dict[str, list[bytes]], *, in_bytes: bool) -> Any:
         groups = group_range(subtask, self._parallelism, MAX_PARALLELISM)
         backend = HeapBackend(KeyedBackendSettings(MAX_PARALLELISM, groups))
-        backend.restore(chunk for chunk in chunks if chunk[1] in groups)
+        backend.restore(RestoredState([chunk for chunk in chunks if chunk[1] in groups]))
         return OperatorContext(
             job_id="job",
             job_name="job",

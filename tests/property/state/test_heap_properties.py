@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutwater.protocol.key_groups import group_range
-from cutwater.state.contract import KeyedBackendSettings
+from cutwater.state.contract import KeyedBackendSettings, RestoredState
 from cutwater.state.heap import HeapBackend
 from cutwater.state.tables import FrozenTables
 
@@ -126,7 +126,7 @@ def test_any_parallelism_restores_all_of_a_view_and_nothing_twice(steps: list[tu
     for subtask in range(parallelism):
         groups = group_range(subtask, parallelism, MAX_PARALLELISM)
         restored = HeapBackend(KeyedBackendSettings(MAX_PARALLELISM, groups))
-        restored.restore([chunk for chunk in chunks if chunk[1] in groups])
+        restored.restore(RestoredState([chunk for chunk in chunks if chunk[1] in groups]))
         for name, entries in contents(restored.freeze()).items():
             assert not together.get(name, {}).keys() & entries.keys()
             together.setdefault(name, {}).update(entries)

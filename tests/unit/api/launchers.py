@@ -31,8 +31,16 @@ class FakeJob:
     def cancel(self) -> None:
         self.calls.append("cancel")
 
-    def stop(self) -> None:
-        self.calls.append("stop")
+    def stop(self, *, savepoint: str | None, drain: bool, timeout_seconds: float | None) -> str:
+        self.calls.append(("stop", savepoint, drain, timeout_seconds))
+        return savepoint or ""
+
+    def savepoint(self, target: str, timeout_seconds: float | None) -> str:
+        self.calls.append(("savepoint", target, timeout_seconds))
+        return f"{target}/savepoint"
+
+    def rescale(self, parallelism: int, timeout_seconds: float | None) -> None:
+        self.calls.append(("rescale", parallelism, timeout_seconds))
 
 
 class FakeLauncher:

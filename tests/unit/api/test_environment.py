@@ -174,9 +174,19 @@ def test_a_handle_speaks_to_its_job() -> None:
     launcher = FakeLauncher()
     job = counting(launcher).submit("word count")
     job.wait("2s")
-    job.stop()
+    assert job.savepoint("s", timeout="3s") == "s/savepoint"
+    job.rescale(3)
+    assert job.stop() is None
+    assert job.stop(savepoint="s", drain=True, timeout="1min") == "s"
     job.cancel()
-    assert launcher.jobs[0].calls == [("wait", 2.0), "stop", "cancel"]
+    assert launcher.jobs[0].calls == [
+        ("wait", 2.0),
+        ("savepoint", "s", 3.0),
+        ("rescale", 3, None),
+        ("stop", None, False, None),
+        ("stop", "s", True, 60.0),
+        "cancel",
+    ]
     assert (job.status().state, job.metrics()) == (cw.JobState.RUNNING, ())
     assert repr(job) == "JobHandle('word count', job_id='word-count')"
 
@@ -203,7 +213,9 @@ def test_a_misspelt_option_is_answered_with_the_nearest() -> None:
 
 
 def test_options_can_come_from_a_file(tmp_path: Path) -> None:
-    (tmp_path / "job.toml").write_text('parallelism = 4\nstate_backend = "rocksdb"\n[checkpoints]\nevery = "5s"\n')
+    (tmp_path / "job.toml").write_text(
+        'parallelism = 4\nstate_backend = "rocksdb"\n[checkpoints]\nevery = "5s"\nstorage = "/s"\n'
+    )
     env = cw.Environment.from_file(tmp_path / "job.toml", parallelism=2)
     assert (env.options.parallelism, env.options.state_backend, env.options.checkpoints.every_seconds) == (
         2,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -22,8 +23,9 @@ from cutwater.operators.keyed import (
     RunningReduce,
     RunningSum,
 )
+from cutwater.snapshots.local_files import LocalFiles
 from cutwater.state.contract import KeyedBackendSettings
-from cutwater.state.heap import HeapBackend
+from cutwater.state.rocksdb.backend import RocksBackend
 
 ITSELF = KeySelector(lambda record: record)
 FIRST = KeySelector(lambda record: record[0])
@@ -129,18 +131,15 @@ def _extend_in_place(left: list[Any], right: list[Any]) -> list[Any]:
     return left
 
 
-def test_a_backend_without_dicts_gives_the_same_results(task: Any) -> None:
-    class OnDisk(HeapBackend):
-        table = None  # type: ignore[assignment]
-
-        def _table_of_kind(self, name: str, kind: str) -> Any:
-            return HeapBackend.table(self, name)
-
+def test_a_backend_without_dicts_gives_the_same_results(task: Any, tmp_path: Path) -> None:
+    local = LocalFiles(str(tmp_path), "job")
+    backend = RocksBackend(KeyedBackendSettings(8, range(8), local, memory_bytes=8 << 20))
     chain = task(RunningCount(ITSELF))
-    chain.backend = OnDisk(KeyedBackendSettings(max_parallelism=8, groups=range(8)))
+    chain.backend = backend
     chain.operator.open(chain.operator.context)
     chain.feed("a", "b", "a")
     assert chain.output == [("a", 1), ("b", 1), ("a", 2)]
+    backend.close()
 
 
 def test_the_memory_of_key_groups_is_bounded(task: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from cutwater.config import JobOptions
 from cutwater.errors import JobFailedError, SlotsMissingError, UserFunctionError
-from cutwater.graph.model import ExecutionGraph
+from cutwater.graph.model import LogicalGraph
 from cutwater.graph.plan import JobPlan
 from cutwater.runtime.job_status import StatusBoard
 
@@ -19,7 +19,7 @@ class StoppedClock:
 
 
 def board() -> StatusBoard:
-    plan = JobPlan("orders", "orders", ExecutionGraph((), (), ()), JobOptions(), ())
+    plan = JobPlan.of("orders", "orders", LogicalGraph(), JobOptions(), ())
     return StatusBoard(plan, StoppedClock())
 
 

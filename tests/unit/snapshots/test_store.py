@@ -21,7 +21,7 @@ from cutwater.protocol.recovery import AttemptClaimed, SnapshotCompleted
 from cutwater.snapshots.format import FORMAT_VERSION, Manifest, TaskSnapshot
 from cutwater.snapshots.storage import LocalStorage, MemoryStorage
 from cutwater.snapshots.store import SnapshotStore
-from cutwater.snapshots.writer import write_task_snapshot
+from cutwater.snapshots.writer import Destination, write_task_snapshot
 
 
 class Interrupted(MemoryStorage):
@@ -60,8 +60,8 @@ def manifest_of(checkpoint: int, attempt: int, *tasks: TaskSnapshot) -> Manifest
 
 def write_task(store: SnapshotStore, checkpoint: int, attempt: int) -> TaskSnapshot:
     state = OperatorSnapshot(lists=(FrozenList("items", (b"one", b"two")),))
-    folder = store.folder(checkpoint)
-    return write_task_snapshot(store.storage, folder, attempt, TaskId("count", 0), [("count", state)], 0)
+    to = Destination(store.storage, store.job_id, AttemptNumber(attempt), inline_bytes_max=0)
+    return write_task_snapshot(to, CheckpointId(checkpoint), TaskId("count", 0), [("count", state)])
 
 
 def claimed(attempt: int) -> AttemptClaimed:

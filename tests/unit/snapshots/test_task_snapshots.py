@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from cutwater.errors import SnapshotDamagedError
 from cutwater.operators.contract import FrozenList, OperatorSnapshot
-from cutwater.protocol.ids import TaskId
+from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
 from cutwater.protocol.key_groups import group_range
 from cutwater.snapshots.format import Manifest, TaskSnapshot
+from cutwater.snapshots.names import sanitise
 from cutwater.snapshots.reader import KeyedRestore, list_items, list_items_of, read_parts, verify
 from cutwater.snapshots.redistribution import tasks_needed
 from cutwater.snapshots.storage import LocalStorage, MemoryStorage, Storage
-from cutwater.snapshots.writer import sanitise, write_task_snapshot
+from cutwater.snapshots.writer import Destination, write_task_snapshot
 
 FOLDER = "job/chk-1"
 
@@ -28,6 +29,8 @@ class Chunks:
     """A frozen keyed state."""
 
     triples: list[tuple[str, int, bytes]]
+    database: None = None
+    kinds: dict[str, str] = field(default_factory=dict)
 
     def chunks(self) -> Iterator[tuple[str, int, bytes]]:
         return iter(self.triples)
@@ -36,7 +39,8 @@ class Chunks:
 def snapshot(
     storage: Storage | None, subtask: int, *states: tuple[str, OperatorSnapshot], inline_bytes_max: int = 0
 ) -> TaskSnapshot:
-    return write_task_snapshot(storage, FOLDER, 2, TaskId("words/count", subtask), states, inline_bytes_max)
+    to = Destination(storage, "job", AttemptNumber(2), inline_bytes_max)
+    return write_task_snapshot(to, CheckpointId(1), TaskId("words/count", subtask), states)
 
 
 def keyed(*triples: tuple[str, int, bytes]) -> OperatorSnapshot:

@@ -7,7 +7,7 @@ import pytest
 from cutwater.errors import ConfigurationError
 from cutwater.protocol.key_groups import key_group
 from cutwater.protocol.timers import Timer
-from cutwater.state.contract import KeyedBackendSettings, TimerState
+from cutwater.state.contract import KeyedBackendSettings, RestoredState, TimerState
 from cutwater.state.heap import HeapBackend
 
 MAX_PARALLELISM = 8
@@ -50,7 +50,7 @@ def test_a_fired_or_deleted_timer_is_in_no_snapshot():
     backend.set_current_key("b")
     timers.delete(20)
     restored = HeapBackend(ALL_GROUPS)
-    restored.restore(backend.freeze().chunks())
+    restored.restore(RestoredState(backend.freeze().chunks()))
     assert restored.timer_state("timers").due(FOREVER) == [Timer(30, "c")]
 
 
@@ -59,7 +59,7 @@ def test_a_frozen_view_keeps_the_timers_that_fire_behind_the_barrier():
     view = backend.freeze()
     timers.due(10)
     restored = HeapBackend(ALL_GROUPS)
-    restored.restore(view.chunks())
+    restored.restore(RestoredState(view.chunks()))
     assert restored.timer_state("timers").due(FOREVER) == [Timer(10, "a")]
 
 
@@ -67,7 +67,7 @@ def test_the_order_of_registration_survives_a_restore_and_goes_on():
     keys = [f"k{n}" for n in range(20)]
     backend, _ = backend_with(*((10, key) for key in keys))
     restored = HeapBackend(ALL_GROUPS)
-    restored.restore(backend.freeze().chunks())
+    restored.restore(RestoredState(backend.freeze().chunks()))
     timers = restored.timer_state("timers")
     restored.set_current_key("new")
     timers.register(10)
@@ -81,7 +81,7 @@ def test_each_task_of_a_rescaled_operator_has_the_timers_of_its_groups():
     found = []
     for groups in (range(3), range(3, 8)):
         part = HeapBackend(KeyedBackendSettings(MAX_PARALLELISM, groups))
-        part.restore(chunk for chunk in chunks if chunk[1] in groups)
+        part.restore(RestoredState([chunk for chunk in chunks if chunk[1] in groups]))
         found.append([timer.key for timer in part.timer_state("timers").due(10)])
     assert found == [[key for key in keys if key_group(key, 8) in groups] for groups in (range(3), range(3, 8))]
 
@@ -94,7 +94,7 @@ def test_timers_of_two_former_tasks_need_not_be_comparable():
         backend.timer_state("timers").register(10)
         chunks += backend.freeze().chunks()
     restored = HeapBackend(ALL_GROUPS)
-    restored.restore(chunks)
+    restored.restore(RestoredState(chunks))
     assert {timer.key for timer in restored.timer_state("timers").due(10)} == {1, "one"}
 
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from cutwater.operators.contract import OperatorContext
 from cutwater.protocol.key_groups import KeyGroups
 from cutwater.state.contract import KeyedBackend
+from cutwater.state.heap_rows import PANE
 
 Pane = tuple[Any, Any]
 """Key, and what tells apart the windows of the key."""
@@ -34,7 +35,7 @@ class Panes:
         self._values_of: Callable[[int], PaneValues]
         self._own: Callable[[int, Pane, Any], Any] | None = None
         if open_table is not None:
-            table = open_table(name)
+            table = open_table(name, PANE)
             self._values_of, self._own = table.group_dict_for_write, table.own
         else:
             through_map = _ThroughMap(backend, name)

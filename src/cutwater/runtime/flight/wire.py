@@ -25,10 +25,10 @@ CONTROL_BYTES = 64
 """What a control element counts for in a bounded queue."""
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(tuple[str, int]).decode
+_decode = msgspec.msgpack.Decoder(tuple[str, int, str]).decode
 
-PING = _encode(("ping", 0))
-ACCEPTED = _encode(("accepted", 0))
+PING = _encode(("ping", 0, ""))
+ACCEPTED = _encode(("accepted", 0, ""))
 
 Frame: TypeAlias = pa.RecordBatch | bytes
 
@@ -53,10 +53,10 @@ def from_metadata(metadata: bytes | pa.Buffer) -> Element:
     if view[0] == PICKLE_FIRST_BYTE:
         records = _unpickled(view)
         return ObjectBatch(*records) if isinstance(records, tuple) else ObjectBatch(records)
-    kind, value = _decode(view)
+    kind, value, text = _decode(view)
     match kind:
         case "barrier":
-            return Barrier(CheckpointId(value))
+            return Barrier(CheckpointId(value), text)
         case "watermark":
             return Watermark(value)
         case "idle":
@@ -69,14 +69,14 @@ def from_metadata(metadata: bytes | pa.Buffer) -> Element:
 
 def _control_frame(element: Control) -> bytes:
     match element:
-        case Barrier(checkpoint=checkpoint):
-            return _encode(("barrier", checkpoint))
+        case Barrier(checkpoint=checkpoint, savepoint=savepoint):
+            return _encode(("barrier", checkpoint, savepoint))
         case Watermark(timestamp_ms=timestamp):
-            return _encode(("watermark", timestamp))
+            return _encode(("watermark", timestamp, ""))
         case Idle():
-            return _encode(("idle", 0))
+            return _encode(("idle", 0, ""))
         case EndOfInput(complete=complete):
-            return _encode(("end", int(complete)))
+            return _encode(("end", int(complete), ""))
         case _:
             assert_never(element)
 

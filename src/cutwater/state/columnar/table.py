@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from cutwater.canonical import StateKind, to_stream, with_group
 from cutwater.errors import SerializationError
 from cutwater.state.columnar.buffers import Codes, plain_type
 from cutwater.state.columnar.key_groups import RowGroups
@@ -88,6 +89,8 @@ class AggregateTable:
 class FrozenTables:
     """Tables of one operator as they were at a barrier, each with its namespace (a window): a `FrozenKeyedState`."""
 
+    database = None
+
     def __init__(self, name: str, layout: TableLayout, max_parallelism: int) -> None:
         self._name = name
         self._layout = layout
@@ -98,8 +101,23 @@ class FrozenTables:
         if len(table):
             self._tables.append((namespace, table.as_batch()))
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        return {self._name: "columns"}
+
     def chunks(self) -> Iterator[tuple[str, int, bytes]]:
         """(state name, key group, an Arrow stream), ordered by group."""
+        for group, rows in self._by_group():
+            yield self._name, group, to_stream(rows)
+
+    def tables(self, rows_max: int) -> Iterator[tuple[str, StateKind, pa.RecordBatch]]:
+        """(state name, kind, rows with their key group in front), ordered by group."""
+        for group, rows in self._by_group():
+            for first in range(0, rows.num_rows, rows_max):
+                part = rows.slice(first, rows_max)
+                yield self._name, "columns", with_group(part, group)
+
+    def _by_group(self) -> Iterator[tuple[int, pa.RecordBatch]]:
         if not self._tables:
             return
         tables = [_with_namespace(batch, namespace) for namespace, batch in self._tables]
@@ -110,7 +128,7 @@ class FrozenTables:
         starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
         ends = [*starts[1:].tolist(), len(order)]
         for start, end in zip(starts.tolist(), ends, strict=True):
-            yield self._name, int(groups[order[start]]), _to_bytes(whole.take(pa.array(order[start:end])))
+            yield int(groups[order[start]]), whole.take(pa.array(order[start:end]))
 
 
 def restored_tables(
@@ -143,14 +161,6 @@ def _with_namespace(batch: pa.RecordBatch, namespace: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [column, *batch.columns], schema=batch.schema.insert(0, pa.field(_NAMESPACE, pa.int64()))
     )
-
-
-def _to_bytes(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    data: bytes = sink.getvalue().to_pybytes()
-    return data
 
 
 def _from_bytes(data: bytes, layout: TableLayout, *, operator: str) -> pa.RecordBatch:

@@ -29,8 +29,9 @@ from cutwater.runtime import messages
 from cutwater.runtime.sources import decode_assigner
 from cutwater.snapshots import reader
 from cutwater.snapshots.format import Manifest
+from cutwater.snapshots.names import snapshot_folder
 from cutwater.snapshots.reader import read_parts
-from cutwater.snapshots.store import SnapshotStore, snapshot_folder
+from cutwater.snapshots.store import SnapshotStore
 from cutwater.state.values import load_pairs
 from cutwater.status import JobStatus
 from cutwater.testing.simulation.cluster import Watcher

@@ -21,6 +21,7 @@ class Fault(StrEnum):
     POISON = "user exception"
     BREAK_CHANNEL = "break channel"
     STALL = "stall process"
+    RESCALE = "rescale"
 
 
 class StorageFault(StrEnum):

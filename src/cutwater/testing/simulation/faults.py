@@ -5,10 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
+from cutwater.errors import CutwaterError
 from cutwater.testing.simulation.conditions import Fault
 
 if TYPE_CHECKING:
     from cutwater.testing.simulation.run import Run
+
+
+RESCALE_TRIES = 10
+RESCALE_AGAIN_SECONDS = 0.01
 
 
 def schedule_faults(run: Run) -> None:
@@ -49,5 +54,22 @@ def _strike(run: Run, fault: Fault) -> None:
                 stalled = random.choice(processes)
                 stalled.stalled_until = world.now + world.delay(0.1)
                 world.note("%s stalls until %s", stalled.name, f"{stalled.stalled_until:.6f}")
+        case Fault.RESCALE:
+            _rescale(run, random.choice((1, 2, 3, 4)), tries=RESCALE_TRIES)
         case _:
             assert_never(fault)
+
+
+def _rescale(run: Run, parallelism: int, *, tries: int) -> None:
+    """Asks again a few times, as a person would who hears that the job isn't running just now."""
+    world, official = run.world, run.cluster.official
+    if official is None or not tries:
+        return
+
+    def answer(result: str, error: CutwaterError | None) -> None:
+        if error is not None and error.retryable:
+            world.after(world.delay(RESCALE_AGAIN_SECONDS), partial(_rescale, run, parallelism, tries=tries - 1))
+
+    world.note("the job is to be rescaled to %s", parallelism)
+    official.coordinator.rescale(parallelism, answer)
+    official.process.wake()

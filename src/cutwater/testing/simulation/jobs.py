@@ -142,6 +142,8 @@ class _Builder:
     graph: LogicalGraph = field(default_factory=LogicalGraph)
     sources: dict[str, SimulatedSource] = field(default_factory=dict)
     sinks: list[str] = field(default_factory=list)
+    #: The job is not rescaled.
+    fixed_parallelism: bool = False
 
     def source(
         self,
@@ -190,7 +192,15 @@ class _Builder:
 
     def _add(self, uid: str, kind: NodeKind, parallelism: int, build: Callable[[], Any], connector: Any) -> None:
         self.graph.nodes[uid] = LogicalNode(
-            uid, uid, kind, parallelism, build, connector, max_parallelism=MAX_PARALLELISM, uid_is_explicit=True
+            uid,
+            uid,
+            kind,
+            parallelism,
+            build,
+            connector,
+            max_parallelism=MAX_PARALLELISM,
+            parallelism_is_explicit=self.fixed_parallelism,
+            uid_is_explicit=True,
         )
 
 
@@ -292,6 +302,7 @@ def broadcast(random: Random) -> Case:
     """Records by key, and rules that every task learns."""
     parallelism = random.choice((2, 3))
     build = _Builder(random)
+    build.fixed_parallelism = True  # the output tells the tasks apart
     build.source("records", _pairs(random, 4, 20), parallelism, eager=random.random() < 0.5)
     build.source("rules", {"rules": [f"rule{n}" for n in range(random.randint(0, 12))]}, 1)
     build.operator("obey", parallelism, partial(BroadcastConnectOperator, Obey(), KeySelector(first)))

@@ -30,7 +30,7 @@ from cutwater.runtime.coordinator import Coordinator
 from cutwater.runtime.restoring import OperatorRestore
 from cutwater.runtime.routing import BufferedChannel
 from cutwater.snapshots.store import SnapshotStore
-from cutwater.snapshots.writer import write_task_snapshot
+from cutwater.snapshots.writer import Destination, write_task_snapshot
 from cutwater.state.tables import KeyGroupTable
 from cutwater.testing.simulation import registry
 from cutwater.testing.simulation.connectors import SimulatedSink
@@ -73,8 +73,8 @@ def _acknowledge_before_durable() -> Any:
 
             world.after(world.delay(0.005), write)
 
-    def write(storage: Any, *rest: Any) -> Any:
-        return original(_Later(storage), *rest)  # type: ignore[arg-type]
+    def write(to: Destination, *rest: Any) -> Any:
+        return original(replace(to, storage=_Later(to.storage)), *rest)  # type: ignore[arg-type]
 
     return patch.object(deployment, "write_task_snapshot", write)
 

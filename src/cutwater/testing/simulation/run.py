@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 import cloudpickle
 
 from cutwater.config import Checkpoints, JobOptions
-from cutwater.graph.chaining import to_execution_graph
 from cutwater.graph.guarantees import guarantees_of
 from cutwater.graph.plan import JobPlan
 from cutwater.protocol.modes import CheckpointMode
@@ -142,5 +141,5 @@ def _plan(case: Case, random: Random, *, calm: bool) -> JobPlan:
         spare_slots=random.choice((0, 0, 1)),
         inline_state_bytes_max=random.choice((0, 0, 200, 65536)),
     )
-    graph = to_execution_graph(case.graph, chaining=random.random() < 0.8)
-    return JobPlan("simulated job", JOB_ID, graph, options, guarantees_of(case.graph, case.mode))
+    options = replace(options, chaining=random.random() < 0.8)
+    return JobPlan.of("simulated job", JOB_ID, case.graph, options, guarantees_of(case.graph, case.mode))

@@ -66,6 +66,10 @@ class SimulatedStorage:
         self._begin("look for", path, _OF_READ)
         return self.files.exists(path)
 
+    def size_bytes(self, path: str) -> int | None:
+        self._begin("look at", path, _OF_READ)
+        return self.files.size_bytes(path)
+
     def list(self, prefix: str) -> list[str]:
         self._begin("list", prefix, _OF_READ)
         return self.files.list(prefix)

@@ -1,0 +1,193 @@
+"""`cutwater state`: what is in snapshots, is it whole, and what is left over?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.filesize import decimal as shown_size
+from rich.table import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from cutwater.inspection.snapshots import OpenSnapshot
+
+app = typer.Typer(help="Look into snapshots: checkpoints and savepoints.", no_args_is_help=True)
+
+Snapshot = Annotated[str, typer.Argument(help="The folder of a checkpoint (…/chk-7) or a savepoint; a path or URL.")]
+Operator = Annotated[str, typer.Argument(help="The operator's uid.")]
+State = Annotated[str, typer.Argument(help="The name of the state.")]
+
+
+@app.command("list")
+def list_(
+    path: Annotated[str, typer.Argument(help="A snapshot: its states. Any other folder: the snapshots below it.")],
+) -> None:
+    """The snapshots below a folder, or the states in a snapshot."""
+    from cutwater.inspection.storages import snapshots_below
+
+    console = Console()
+    found = snapshots_below(path)
+    if len(found) == 1 and found[0].folder == "" and found[0].snapshot is not None:
+        console.print(_states(found[0].snapshot))
+        return
+    table = Table("snapshot", "kind", "job", "taken at", "tasks", "size", "new", box=None)
+    for one in found:
+        if one.snapshot is None:
+            table.add_row(one.folder, f"[red]{one.problem}[/]")
+            continue
+        manifest = one.snapshot.manifest
+        size, new = shown_size(manifest.size_bytes), shown_size(manifest.new_bytes)
+        tasks = str(len(manifest.tasks))
+        table.add_row(one.folder, manifest.kind, manifest.job_name, manifest.created_at, tasks, size, new)
+    console.print(table if found else f"there is no snapshot below {path}")
+
+
+@app.command()
+def show(
+    snapshot: Snapshot,
+    operator: Operator,
+    state: State,
+    *,
+    rows: Annotated[int, typer.Option(min=1, help="How many rows.")] = 20,
+) -> None:
+    """Some rows of a state."""
+    table = Table(box=None)
+    shown = 0
+    for batch in _batches(snapshot, operator, state):
+        if not table.columns:
+            for name in batch.schema.names:
+                table.add_column(name)
+        for row in batch.slice(0, rows - shown).to_pylist():
+            table.add_row(*(_cell(value) for value in row.values()))
+            shown += 1
+        if shown >= rows:
+            break
+    Console().print(table if shown else "no rows")
+
+
+@app.command()
+def verify(path: Annotated[str, typer.Argument(help="A snapshot, or a folder with snapshots below it.")]) -> None:
+    """Is every file of every snapshot there, and as it was written? Reads all of them."""
+    from cutwater.inspection.rows import read
+    from cutwater.inspection.storages import problem_of, snapshots_below
+
+    console = Console()
+    damaged = 0
+    found = snapshots_below(path)
+    for one in found:
+        problem = one.problem if one.snapshot is None else problem_of(one.snapshot)
+        if problem is None and one.snapshot is not None:
+            problem = _problem_in_rows(one.snapshot, read)
+        damaged += problem is not None
+        console.print(f"{one.folder or path}: " + ("[green]whole[/]" if problem is None else f"[red]{problem}[/]"))
+    if not found:
+        console.print(f"there is no snapshot below {path}")
+    if damaged or not found:
+        raise typer.Exit(1)
+
+
+@app.command()
+def diff(before: Snapshot, after: Snapshot, operator: Operator, state: State) -> None:
+    """How many rows of a state were added, removed and changed between two snapshots, and which."""
+    old, new = (_by_identity(path, operator, state) for path in (before, after))
+    console = Console()
+    added, removed = new.keys() - old.keys(), old.keys() - new.keys()
+    changed = {identity for identity in new.keys() & old.keys() if new[identity] != old[identity]}
+    for sign, style, identities in (("+", "green", added), ("-", "red", removed), ("~", "yellow", changed)):
+        for identity in sorted(identities)[:20]:
+            values = " → ".join(_cell(side[identity]) for side in (old, new) if identity in side)
+            console.print(f"[{style}]{sign}[/] {identity}  {values}", highlight=False)
+    console.print(f"{len(added)} added, {len(removed)} removed, {len(changed)} changed of {len(old)}")
+
+
+@app.command()
+def export(
+    snapshot: Snapshot,
+    operator: Operator,
+    state: State,
+    output: Annotated[Path, typer.Argument(help="A Parquet file that is not there yet.")],
+) -> None:
+    """Writes a state as one Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from cutwater.errors import UserError
+
+    if output.exists():
+        raise UserError(f'"{output}" is there already', hint="choose another name")
+    batches = [pa.Table.from_batches([batch]) for batch in _batches(snapshot, operator, state)]
+    if not batches:
+        raise UserError("the state has no rows")
+    table = pa.concat_tables(batches, promote_options="permissive")
+    pq.write_table(table, output)
+    Console().print(f"{table.num_rows} rows in {output}")
+
+
+@app.command()
+def gc(
+    path: Annotated[str, typer.Argument(help="The storage of checkpoints, or the folder of one job. No job may run.")],
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")] = False,
+) -> None:
+    """Deletes files that no snapshot names: what drivers and workers that died have left behind."""
+    from cutwater.inspection.storages import delete, orphans_below
+
+    console = Console(highlight=False)
+    orphans = orphans_below(path)
+    for orphan in orphans:
+        console.print(f"{orphan.path}  {shown_size(orphan.size_bytes)}")
+    size = shown_size(sum(orphan.size_bytes for orphan in orphans))
+    if dry_run:
+        console.print(f"{len(orphans)} files of {size} would be deleted")
+        return
+    delete(path, orphans)
+    console.print(f"{len(orphans)} files of {size} deleted")
+
+
+def _states(snapshot: OpenSnapshot) -> Table:
+    table = Table("operator", "state", "kind", "form", "tasks", "size", box=None)
+    for one in snapshot.states():
+        size = "" if one.size_bytes is None else shown_size(one.size_bytes)
+        table.add_row(one.operator, one.name, one.kind, one.form, str(one.tasks), size)
+    return table
+
+
+def _batches(path: str, operator: str, state: str) -> list[pa.RecordBatch]:
+    from cutwater.inspection.rows import read, readable
+    from cutwater.inspection.snapshots import open_snapshot
+
+    parts = open_snapshot(path).parts_of(operator, state)
+    return [readable(batch) for part in parts for batch in read(part)]
+
+
+def _by_identity(path: str, operator: str, state: str) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for batch in _batches(path, operator, state):
+        names = [name for name in ("key", "namespace", "item") if name in batch.schema.names]
+        for row in batch.to_pylist():
+            identity = " ".join(str(row.pop(name)) for name in names)
+            row.pop("key_group", None)
+            found[identity] = next(iter(row.values())) if len(row) == 1 else row
+    return found
+
+
+def _problem_in_rows(snapshot: OpenSnapshot, read: object) -> str | None:
+    from cutwater.errors import CutwaterError
+
+    try:
+        for summary in snapshot.states():
+            for part in snapshot.parts_of(summary.operator, summary.name):
+                for _ in read(part):  # type: ignore[operator]
+                    pass
+    except CutwaterError as error:
+        return f"{error.fact}: {error.detail}"
+    return None
+
+
+def _cell(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 100 else text[:99] + "…"

@@ -1,0 +1,112 @@
+"""How does a function get state of a declared type, or with a time to live?
+
+Layers around the backend's handles: first what stamps entries with a time, outermost what turns values of the type into
+plain data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from cutwater.state.contract import (
+    Aggregate,
+    AggregatingState,
+    KeyedBackend,
+    ListState,
+    MapState,
+    ReducingState,
+    ValueState,
+)
+from cutwater.state.ttl import ExpiringStates, Ttl
+from cutwater.state.typed import (
+    Codec,
+    TypedAggregatingState,
+    TypedListState,
+    TypedMapState,
+    TypedReducingState,
+    TypedValueState,
+    check_restored,
+    codec_of,
+)
+
+_SWEPT_KEYS = 64
+"""Keys whose state with a time to live is looked at after every batch."""
+
+
+class StateHandles:
+    """The keyed state of one function. By the loop's thread only."""
+
+    def __init__(self, backend: KeyedBackend, *, operator: str, wall_ms: Callable[[], int]) -> None:
+        self._backend = backend
+        self._operator = operator
+        self._expiring = ExpiringStates(backend, wall_ms)
+        self._has_expiring = False
+
+    def sweep(self) -> None:
+        """Between two batches: looks for a few entries that have expired."""
+        if self._has_expiring:
+            self._expiring.sweep(_SWEPT_KEYS)
+
+    def value_state(self, name: str, default: Any, kind: Any, ttl: Ttl | None) -> ValueState:
+        if kind is None and ttl is None:
+            return self._backend.value_state(name, default)
+        if kind is None:
+            return self._expiring_value(name, default, ttl)
+        return self._typed_value(name, default, kind, ttl)
+
+    def list_state(self, name: str, kind: Any, ttl: Ttl | None) -> ListState:
+        inner: ListState = self._backend.list_state(name) if ttl is None else self._with_ttl().list_state(name, ttl)
+        if kind is None:
+            return inner
+        codec = self._checked(name, kind, lambda: iter(inner.get()))
+        return TypedListState(inner, codec)
+
+    def map_state(self, name: str, kind: Any, ttl: Ttl | None) -> MapState:
+        inner: MapState = self._backend.map_state(name) if ttl is None else self._with_ttl().map_state(name, ttl)
+        if kind is None:
+            return inner
+        codec = self._checked(name, kind, lambda: (value for _, value in inner.items()))
+        return TypedMapState(inner, codec)
+
+    def reducing_state(self, name: str, reduce: Callable[[Any, Any], Any], kind: Any, ttl: Ttl | None) -> ReducingState:
+        if kind is not None:
+            return TypedReducingState(self._typed_value(name, None, kind, ttl), reduce)
+        if ttl is not None:
+            return self._with_ttl().reducing_state(name, reduce, ttl)
+        return self._backend.reducing_state(name, reduce)
+
+    def aggregating_state(self, name: str, aggregate: Aggregate, kind: Any, ttl: Ttl | None) -> AggregatingState:
+        if kind is not None:
+            return TypedAggregatingState(self._typed_value(name, None, kind, ttl), aggregate)
+        if ttl is not None:
+            return self._with_ttl().aggregating_state(name, aggregate, ttl)
+        return self._backend.aggregating_state(name, aggregate)
+
+    def _typed_value(self, name: str, default: Any, kind: Any, ttl: Ttl | None) -> TypedValueState:
+        inner = self._backend.value_state(name) if ttl is None else self._expiring_value(name, None, ttl)
+
+        def stored() -> Iterator[Any]:
+            value = inner.value()
+            return iter(()) if value is None else iter((value,))
+
+        return TypedValueState(inner, self._checked(name, kind, stored), default)
+
+    def _expiring_value(self, name: str, default: Any, ttl: Ttl | None) -> ValueState:
+        assert ttl is not None
+        return self._with_ttl().value_state(name, default, ttl)
+
+    def _with_ttl(self) -> ExpiringStates:
+        self._has_expiring = True
+        return self._expiring
+
+    def _checked(self, name: str, kind: Any, stored_of_key: Callable[[], Iterator[Any]]) -> Codec:
+        codec = codec_of(kind, state=name)
+
+        def stored() -> Iterator[Any]:
+            for key in self._backend.keys(name):
+                self._backend.set_current_key(key)
+                yield from stored_of_key()
+
+        check_restored(codec, stored(), state=name, operator=self._operator)
+        return codec

@@ -1,0 +1,105 @@
+"""What does a slot keep on its local disk, and what of it helps the next attempt?
+
+    {root}/{job_id}/{pid}-{purpose}-…             folders of one process: databases, frozen files
+    {root}/{job_id}/kept/{operator of a task}/…   copies of shared files, for any slot of the job on this host
+
+A slot that restarts on the same host finds the files of the last checkpoint here and need not fetch them. Whatever a
+process that is gone has left behind is removed by the next one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+
+import xxhash
+
+from cutwater.snapshots.format import SharedFile
+from cutwater.snapshots.names import sanitise, split_shared_name
+
+_OF_PROCESS = re.compile(r"^(\d+)-")
+_KEPT = "kept"
+
+
+class LocalFiles:
+    """The local folder of one job on one host. Safe to be used by several slots, and several threads, at a time."""
+
+    def __init__(self, root: str | None, job_id: str) -> None:
+        self._folder = os.path.join(root or _default_root(), sanitise(job_id))
+        self._cleaned = False
+
+    def new_folder(self, purpose: str) -> str:
+        """An empty folder that nobody else uses."""
+        if not self._cleaned:
+            self._cleaned = True
+            self._remove_folders(lambda pid: not _is_alive(pid))
+        os.makedirs(self._folder, exist_ok=True)
+        return tempfile.mkdtemp(prefix=f"{os.getpid()}-{purpose}-", dir=self._folder)
+
+    def keep(self, file: SharedFile, local: str) -> None:
+        """Links a file that is on the storage, so that a restart finds it."""
+        kept = self._kept(file)
+        os.makedirs(os.path.dirname(kept), exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.link(local, kept)
+
+    def keep_only(self, files: Iterable[SharedFile]) -> None:
+        """Drops the other files of the same operators and tasks: no checkpoint needs them any more."""
+        kept = {self._kept(file) for file in files}
+        for folder in {os.path.dirname(path) for path in kept}:
+            with contextlib.suppress(FileNotFoundError):
+                for name in os.listdir(folder):
+                    path = os.path.join(folder, name)
+                    if path not in kept:
+                        with contextlib.suppress(FileNotFoundError):
+                            os.unlink(path)
+
+    def link(self, file: SharedFile, target: str) -> bool:
+        """Puts a kept file where it is wanted; False: there is none that is as it was written."""
+        kept = self._kept(file)
+        try:
+            with open(kept, "rb") as opened:
+                data = opened.read()
+            if len(data) != file.size_bytes or xxhash.xxh3_128_hexdigest(data) != file.checksum:
+                return False
+            os.link(kept, target)
+        except OSError:
+            return False
+        return True
+
+    def remove(self) -> None:
+        """The job is over: deletes what this process has here, and the kept files."""
+        self._remove_folders(lambda pid: pid == os.getpid())
+        shutil.rmtree(os.path.join(self._folder, _KEPT), ignore_errors=True)
+        with contextlib.suppress(OSError):  # another slot's are still there
+            os.rmdir(self._folder)
+
+    def _kept(self, file: SharedFile) -> str:
+        owner, name = split_shared_name(file.path)
+        return os.path.join(self._folder, _KEPT, sanitise(owner), name)
+
+    def _remove_folders(self, is_wanted: Callable[[int], bool]) -> None:
+        """Those of the processes that are wanted."""
+        with contextlib.suppress(FileNotFoundError):
+            for name in os.listdir(self._folder):
+                match = _OF_PROCESS.match(name)
+                if match and is_wanted(int(match[1])):
+                    shutil.rmtree(os.path.join(self._folder, name), ignore_errors=True)
+
+
+def _default_root() -> str:
+    return os.path.join(tempfile.gettempdir(), f"cutwater-{os.getuid()}")
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

@@ -1,0 +1,159 @@
+"""How does a user's function reach the state of the current key, when it lies in RocksDB?
+
+As on the heap: what a handle returns may be changed in place until the record is done; what is to last must be handed
+to `update`, `add` or `put`. The entries of a map are entries of the database, so a map may be larger than memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from cutwater.protocol.key_groups import canonical_bytes
+from cutwater.state.contract import Aggregate
+from cutwater.state.handles import Cursor
+from cutwater.state.rocksdb.encoding import keys_of
+from cutwater.state.rocksdb.entries import ABSENT, Entries
+from cutwater.state.values import copy_value, is_immutable
+
+
+class RocksHandle:
+    """What the handles of one value per key share. Used by the loop's thread only, while a key is set."""
+
+    __slots__ = ("_cursor", "_entries")
+
+    def __init__(self, entries: Entries, cursor: Cursor) -> None:
+        self._entries = entries
+        self._cursor = cursor
+
+    def clear(self) -> None:
+        self._entries.remove(self._cursor.key)
+
+    def _stored(self) -> Any:
+        return self._entries.get(self._cursor.key)
+
+    def _put(self, value: Any) -> None:
+        self._entries.put(self._cursor.key, value)
+
+
+class RocksValueState(RocksHandle):
+    __slots__ = ("_default", "_default_is_immutable", "_name")
+
+    def __init__(self, entries: Entries, cursor: Cursor, name: str, default: Any) -> None:
+        super().__init__(entries, cursor)
+        self._name = name
+        self._default = default
+        self._default_is_immutable = is_immutable(default)
+
+    def value(self) -> Any:
+        value = self._entries.get(self._cursor.key)
+        if value is not ABSENT:
+            return value
+        if self._default_is_immutable:
+            return self._default
+        return copy_value(self._default, state=self._name, key=self._cursor.key)
+
+    def update(self, value: Any) -> None:
+        self._entries.put(self._cursor.key, value)
+
+
+class RocksListState(RocksHandle):
+    __slots__ = ()
+
+    def get(self) -> list[Any]:
+        """A list of its own; an empty one if nothing was added."""
+        values = self._stored()
+        return [] if values is ABSENT else list(values)
+
+    def add(self, value: Any) -> None:
+        values = self._stored()
+        if values is ABSENT:
+            values = []
+        values.append(value)
+        self._put(values)
+
+    def update(self, values: Iterable[Any]) -> None:
+        new = list(values)
+        if new:
+            self._put(new)
+        else:
+            self.clear()
+
+
+class RocksReducingState(RocksHandle):
+    __slots__ = ("_reduce",)
+
+    def __init__(self, entries: Entries, cursor: Cursor, reduce: Callable[[Any, Any], Any]) -> None:
+        super().__init__(entries, cursor)
+        self._reduce = reduce
+
+    def get(self) -> Any:
+        value = self._stored()
+        return None if value is ABSENT else value
+
+    def add(self, value: Any) -> None:
+        current = self._stored()
+        self._put(value if current is ABSENT else self._reduce(current, value))
+
+
+class RocksAggregatingState(RocksHandle):
+    __slots__ = ("_aggregate",)
+
+    def __init__(self, entries: Entries, cursor: Cursor, aggregate: Aggregate) -> None:
+        super().__init__(entries, cursor)
+        self._aggregate = aggregate
+
+    def get(self) -> Any:
+        """The result, or None if nothing was added."""
+        accumulator = self._stored()
+        return None if accumulator is ABSENT else self._aggregate.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        accumulator = self._stored()
+        if accumulator is ABSENT:
+            accumulator = self._aggregate.create_accumulator()
+        self._put(self._aggregate.add(value, accumulator))
+
+
+class RocksMapState:
+    """Identities are (key of the stream, key in the map)."""
+
+    __slots__ = ("_cursor", "_entries", "_scan")
+
+    def __init__(
+        self,
+        entries: Entries,
+        cursor: Cursor,
+        scan: Callable[[Any], Iterator[tuple[bytes, bytes, bytes]]],
+    ) -> None:
+        self._entries = entries
+        self._cursor = cursor
+        #: Of a key: (its bytes, the bytes of the key in the map, the stored value) of each entry.
+        self._scan = scan
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        value = self._entries.get((self._cursor.key, key))
+        return default if value is ABSENT else value
+
+    def put(self, key: Any, value: Any) -> None:
+        canonical_bytes(key)  # what can't be a key is refused here and not when it is written
+        self._entries.put((self._cursor.key, key), value)
+
+    def remove(self, key: Any) -> None:
+        """A key that isn't there is no error."""
+        if key in self:
+            self._entries.remove((self._cursor.key, key))
+
+    def items(self) -> list[tuple[Any, Any]]:
+        """In the order of the keys' bytes."""
+        self._entries.write()
+        key = self._cursor.key
+        found = [keys_of(stored, key_data, map_key_data)[1] for key_data, map_key_data, stored in self._scan(key)]
+        return [(map_key, self._entries.get((key, map_key))) for map_key in found]
+
+    def __contains__(self, key: Any) -> bool:
+        return self._entries.get((self._cursor.key, key)) is not ABSENT
+
+    def clear(self) -> None:
+        for key in [key for key, _ in self.items()]:
+            self.remove(key)

@@ -1,0 +1,101 @@
+"""Does an object store keep the promises of a storage, and does a job survive on it?"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import uuid
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import cutwater as cw
+from cutwater.errors import InternalError, StorageError
+from cutwater.inspection.storages import snapshots_below
+from cutwater.snapshots.storage import Storage, open_storage
+
+RECORDS = 6_000
+KEYS = 40
+
+
+@pytest.fixture
+def url(s3: str) -> str:
+    return f"{s3}/{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def storage(url: str) -> Storage:
+    return open_storage(url)
+
+
+def test_what_was_written_is_read_listed_and_deleted(storage: Storage) -> None:
+    for path in ("a/2", "a/b/1", "ab/3", "c"):
+        storage.write(path, b"old")
+        storage.write(path, path.encode())
+    assert storage.read("a/b/1") == b"a/b/1"
+    assert (storage.size_bytes("ab/3"), storage.size_bytes("ab"), storage.exists("c")) == (4, None, True)
+    assert storage.list("a") == ["a/2", "a/b/1"]
+    assert storage.list("") == ["a/2", "a/b/1", "ab/3", "c"]
+    storage.delete("c")
+    storage.delete("c")
+    storage.delete_folder("a")
+    assert storage.list("") == ["ab/3"]
+
+
+def test_what_is_not_there_is_named_and_nothing_leaves_the_prefix(storage: Storage) -> None:
+    with pytest.raises(StorageError, match=r'nothing" does not exist'):
+        storage.read("a/nothing")
+    with pytest.raises(InternalError, match="not a path below"):
+        storage.write("a/../../b", b"")
+
+
+@pytest.mark.parametrize("path", ["journal/0", "journal/1", "journal/2"])
+def test_of_many_that_create_one_file_one_does(storage: Storage, path: str) -> None:
+    created: list[int] = []
+    starts = threading.Barrier(8)
+
+    def create(writer: int) -> None:
+        starts.wait()
+        if storage.create_if_absent(path, str(writer).encode()):
+            created.append(writer)
+
+    threads = [threading.Thread(target=create, args=(writer,)) for writer in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(created) == 1
+    assert storage.read(path) == str(created[0]).encode()
+
+
+def test_a_bucket_that_is_not_there_is_an_error_with_a_hint(s3: str) -> None:
+    with pytest.raises(StorageError, match="does the bucket exist"):
+        open_storage("s3://no-such-bucket/x").check_writable()
+
+
+@pytest.mark.parametrize("backend", ["filesystem", "rocksdb"])
+def test_a_job_whose_worker_is_killed_goes_on_from_the_object_store(url: str, tmp_path: Path, backend: str) -> None:
+    env = cw.Environment(
+        parallelism=2,
+        state_backend=backend,
+        checkpoints=cw.Checkpoints(every="300ms", storage=url, tolerable_failures=20, retain=2),
+        restart=cw.restart.fixed_delay(attempts=5, delay="0s"),
+        inline_state_bytes_max=0,
+    )
+    source = cw.sources.generator(lambda number: f"key-{number % KEYS}", count=RECORDS, per_second=1_500, splits=2)
+    counts = env.from_source(source, uid="numbers").key_by(lambda key: key).count(uid="count")
+    counts.sink_to(cw.sinks.json_lines(str(tmp_path / "out")), uid="out")
+    job = env.submit("s3", require="exactly_once")
+    deadline = time.monotonic() + 90
+    while (status := job.status()).checkpoints_completed < 2:
+        assert time.monotonic() < deadline, status
+        time.sleep(0.01)
+    os.kill(next(slot.pid for slot in status.slots if slot.tasks), signal.SIGKILL)
+    assert job.wait("90s").restarts == 1
+    lines = [line for path in (tmp_path / "out").glob("*.jsonl") for line in path.read_text().splitlines()]
+    expected = Counter(f'["key-{key}",{n}]' for key in range(KEYS) for n in range(1, RECORDS // KEYS + 1))
+    assert Counter(line.replace(" ", "") for line in lines) == expected
+    assert 1 <= len(snapshots_below(url)) <= 2
