@@ -9,22 +9,48 @@ from typing import Any, Unpack
 
 import cutwater as cw
 from cutwater.api.dataflow import OperatorSettings
-from cutwater.connectors.contract import Source
-from cutwater.demo.books import Paced
+from cutwater.batches import Batch
+from cutwater.connectors.contract import Source, SplitReader
+from cutwater.demo.books import Paced, _PacedReader
+from cutwater.protocol.splits import Split
 
 from .pipelines import Pipeline
+
+
+class Gated(Paced):
+    """Slow, until a file is there: then as fast as can be."""
+
+    def __init__(self, source: Source, per_second: float, gate: Path) -> None:
+        super().__init__(source, per_second)
+        self._gate = gate
+
+    def narrowed(self, columns: frozenset[str], as_keys: frozenset[str]) -> Source:
+        return Gated(self._source.narrowed(columns, as_keys), self._per_second, self._gate)
+
+    def reader(self, split: Split, position: Any) -> SplitReader:
+        return _GatedReader(self._source.reader(split, position), self._per_second, self._gate)
+
+
+class _GatedReader(_PacedReader):
+    def __init__(self, reader: SplitReader, per_second: float, gate: Path) -> None:
+        super().__init__(reader, per_second)
+        self._gate = gate
+
+    def read(self, limit: int, now_seconds: float) -> Batch | None:
+        return self._reader.read(limit, now_seconds) if self._gate.exists() else super().read(limit, now_seconds)
 
 
 class PacedEnvironment(cw.Environment):
     """Slows sources down to a stream, so that there is something left to do when a worker is killed."""
 
-    def __init__(self, paces: dict[str, float], **options: Any) -> None:
+    def __init__(self, paces: dict[str, float], gate: Path, **options: Any) -> None:
         super().__init__(**options)
         self._paces = paces
+        self._gate = gate
 
     def from_source(self, source: Source, **settings: Unpack[OperatorSettings]) -> cw.DataStream:
         pace = self._paces.get(settings.get("uid", ""))
-        return super().from_source(source if pace is None else Paced(source, pace), **settings)
+        return super().from_source(source if pace is None else Gated(source, pace, self._gate), **settings)
 
 
 class Workbench:
@@ -35,6 +61,7 @@ class Workbench:
         self.input = root / "input"
         self.output = root / "output"
         self._root = root
+        self._gate = root / "gate"
         self._spark = spark
         pipeline.write(self.input)
         self.golden = pipeline.golden(self.input)
@@ -67,7 +94,11 @@ class Workbench:
             "checkpoints": cw.Checkpoints(every="200ms", storage=storage, tolerable_failures=50),
             "restart": cw.restart.fixed_delay(attempts=5, delay="0s"),
         }
-        return PacedEnvironment(paces or {}, spark=self._spark, **{**settings, **options})
+        return PacedEnvironment(paces or {}, self._gate, spark=self._spark, **{**settings, **options})
+
+    def let_go(self) -> None:
+        """From now on nothing is slow."""
+        self._gate.touch()
 
     def visible(self) -> list[Path]:
         """Files that a checkpoint has committed."""

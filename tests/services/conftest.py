@@ -10,6 +10,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,6 +51,17 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@pytest.fixture(scope="module")
+def spark(s3: str) -> Iterator[Any]:
+    """Its workers know where the servers are, as an administrator would tell them."""
+    from cutwater.deploy.session import embedded_session
+
+    variables = {f"spark.executorEnv.{name}": value for name, value in os.environ.items() if name.startswith("AWS_")}
+    session = embedded_session(4, settings=variables)
+    yield session
+    session.stop()
 
 
 def free_port() -> int:

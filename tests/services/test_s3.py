@@ -9,6 +9,7 @@ import time
 import uuid
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,8 +78,11 @@ def test_a_bucket_that_is_not_there_is_an_error_with_a_hint(s3: str) -> None:
 
 
 @pytest.mark.parametrize("backend", ["filesystem", "rocksdb"])
-def test_a_job_whose_worker_is_killed_goes_on_from_the_object_store(url: str, tmp_path: Path, backend: str) -> None:
+def test_a_job_whose_worker_is_killed_goes_on_from_the_object_store(
+    url: str, tmp_path: Path, spark: Any, backend: str
+) -> None:
     env = cw.Environment(
+        spark=spark,
         parallelism=2,
         state_backend=backend,
         checkpoints=cw.Checkpoints(every="300ms", storage=url, tolerable_failures=20, retain=2),

@@ -62,7 +62,7 @@ def test_a_slot_that_is_told_to_end_is_not_replaced_when_fewer_are_wanted(make_s
     assert wait_until(lambda: len(slots.registered) == 2)
     slots.pool.ensure(1)
     first = next(iter(slots.registered))
-    slots.server.send(first, EndSlot())
+    slots.server.send(first, EndSlot(job_is_over=True))
     assert wait_until(lambda: len(slots.lost) == 1, seconds=5)
     assert not wait_until(lambda: len(slots.registered) == 2, seconds=1)
     slots.pool.ensure(2)

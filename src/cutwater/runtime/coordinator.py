@@ -386,7 +386,7 @@ class Coordinator:
         self._lifecycle.move(state)
         self._services.provider.ensure(0)
         for slot in self._slots:
-            self._services.lines.send(slot, messages.EndSlot())
+            self._services.lines.send(slot, messages.EndSlot(job_is_over=True))
         for connector in self._sinks():
             connector.job_ended(self._board.failure)
 
@@ -595,7 +595,7 @@ class Coordinator:
         self._holding_plan.clear()
         self.want_slots(plan)
         for slot in list(self._slots)[plan.graph.slots_needed + plan.options.spare_slots :]:
-            self._services.lines.send(slot, messages.EndSlot())
+            self._services.lines.send(slot, messages.EndSlot(job_is_over=False))
             del self._slots[slot]
         self._lifecycle.move(JobState.RESTARTING)
         self._begin_attempt()

@@ -212,7 +212,9 @@ class DropAttempt(Message, frozen=True):
 
 
 class EndSlot(Message, frozen=True):
-    """The job is over: the slot's process may end."""
+    """The slot's process may end: the job is over, or needs fewer slots."""
+
+    job_is_over: bool
 
 
 ToAttempt = (

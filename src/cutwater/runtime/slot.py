@@ -122,10 +122,10 @@ class Slot:
         match message:
             case messages.DeployAttempt():
                 self._deploy(message)
-            case messages.EndSlot():
+            case messages.EndSlot(job_is_over):
                 self._drop()
                 if self._local_files is not None:
-                    self._local_files.remove()
+                    self._local_files.remove(job_is_over=job_is_over)
                 self.ended = True
             case _:
                 deployment = self._deployment

@@ -1,6 +1,6 @@
 """What does a slot keep on its local disk, and what of it helps the next attempt?
 
-    {root}/{job_id}/{pid}-{purpose}-…             folders of one process: databases, frozen files
+    {root}/{job_id}/{pid}-{slot}-{purpose}-…      folders of one slot: databases, frozen files
     {root}/{job_id}/kept/{operator of a task}/…   copies of shared files, for any slot of the job on this host
 
 A slot that restarts on the same host finds the files of the last checkpoint here and need not fetch them. Whatever a
@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
@@ -31,20 +32,24 @@ class LocalFiles:
     def __init__(self, root: str | None, job_id: str) -> None:
         self._folder = os.path.join(root or _default_root(), sanitise(job_id))
         self._cleaned = False
+        # A process may host one slot after the other, or several in a test.
+        self._owner = f"{os.getpid()}-{secrets.token_hex(4)}"
 
     def new_folder(self, purpose: str) -> str:
         """An empty folder that nobody else uses."""
         if not self._cleaned:
             self._cleaned = True
-            self._remove_folders(lambda pid: not _is_alive(pid))
-        os.makedirs(self._folder, exist_ok=True)
-        return tempfile.mkdtemp(prefix=f"{os.getpid()}-{purpose}-", dir=self._folder)
+            self._remove_folders(_is_of_a_dead_process)
+        while True:
+            os.makedirs(self._folder, exist_ok=True)
+            with contextlib.suppress(FileNotFoundError):  # a slot that ended has just removed the empty folder
+                return tempfile.mkdtemp(prefix=f"{self._owner}-{purpose}-", dir=self._folder)
 
     def keep(self, file: SharedFile, local: str) -> None:
-        """Links a file that is on the storage, so that a restart finds it."""
+        """Links a file that is on the storage, so that a restart finds it. If that can't be, a restart takes longer."""
         kept = self._kept(file)
-        os.makedirs(os.path.dirname(kept), exist_ok=True)
-        with contextlib.suppress(FileExistsError):
+        with contextlib.suppress(OSError):
+            os.makedirs(os.path.dirname(kept), exist_ok=True)
             os.link(local, kept)
 
     def keep_only(self, files: Iterable[SharedFile]) -> None:
@@ -71,10 +76,11 @@ class LocalFiles:
             return False
         return True
 
-    def remove(self) -> None:
-        """The job is over: deletes what this process has here, and the kept files."""
-        self._remove_folders(lambda pid: pid == os.getpid())
-        shutil.rmtree(os.path.join(self._folder, _KEPT), ignore_errors=True)
+    def remove(self, *, job_is_over: bool) -> None:
+        """Deletes what this slot has here; the kept files only when no slot will need them any more."""
+        self._remove_folders(lambda name: name.startswith(self._owner))
+        if job_is_over:
+            shutil.rmtree(os.path.join(self._folder, _KEPT), ignore_errors=True)
         with contextlib.suppress(OSError):  # another slot's are still there
             os.rmdir(self._folder)
 
@@ -82,12 +88,10 @@ class LocalFiles:
         owner, name = split_shared_name(file.path)
         return os.path.join(self._folder, _KEPT, sanitise(owner), name)
 
-    def _remove_folders(self, is_wanted: Callable[[int], bool]) -> None:
-        """Those of the processes that are wanted."""
+    def _remove_folders(self, is_wanted: Callable[[str], bool]) -> None:
         with contextlib.suppress(FileNotFoundError):
             for name in os.listdir(self._folder):
-                match = _OF_PROCESS.match(name)
-                if match and is_wanted(int(match[1])):
+                if is_wanted(name):
                     shutil.rmtree(os.path.join(self._folder, name), ignore_errors=True)
 
 
@@ -95,11 +99,14 @@ def _default_root() -> str:
     return os.path.join(tempfile.gettempdir(), f"cutwater-{os.getuid()}")
 
 
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+def _is_of_a_dead_process(name: str) -> bool:
+    match = _OF_PROCESS.match(name)
+    if match is None:
         return False
+    try:
+        os.kill(int(match[1]), 0)
+    except ProcessLookupError:
+        return True
     except PermissionError:
         pass
-    return True
+    return False

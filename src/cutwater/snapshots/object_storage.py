@@ -17,6 +17,7 @@ from cutwater.snapshots.paths import parts_of_path
 
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 _PROBE = ".cutwater-probe"
+_WRITING = ("write", "create")
 
 
 class ObjectStorage:
@@ -96,15 +97,21 @@ class ObjectStorage:
         try:
             yield
         except (self._exceptions.NotFoundError, FileNotFoundError) as error:
+            if verb in _WRITING:  # then it is the bucket that is not there
+                raise _refused(verb, full, error) from error
             raise _NotThere(f'"{full}" does not exist') from error
         except self._exceptions.AlreadyExistsError as error:
             raise _AlreadyThere(f'"{full}" is there already') from error
         except (self._exceptions.BaseError, OSError) as error:
-            raise StorageError(
-                f'can\'t {verb} "{full}"',
-                detail=str(error),
-                hint="does the bucket exist, is it reachable from here, and have these credentials the right to it?",
-            ) from error
+            raise _refused(verb, full, error) from error
+
+
+def _refused(verb: str, full: str, error: Exception) -> StorageError:
+    return StorageError(
+        f'can\'t {verb} "{full}"',
+        detail=str(error),
+        hint="does the bucket exist, is it reachable from here, and have these credentials the right to it?",
+    )
 
 
 def _key(path: str) -> str:

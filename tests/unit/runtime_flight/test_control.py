@@ -80,7 +80,7 @@ def test_a_slot_that_leaves_is_lost_after_its_last_message(make_server: MakeServ
     assert wait_until(lambda: len(slot_said) == 3)
     assert slot_said[1:] == [(SLOT, FirstRecordProcessed(AttemptNumber(1))), (SLOT, slot_said[2][1])]
     assert coordinator_said == []
-    server.send(SLOT, EndSlot())  # to nobody
+    server.send(SLOT, EndSlot(job_is_over=True))  # to nobody
 
 
 def test_a_wrong_token_is_refused(make_server: MakeServer) -> None:
