@@ -13,9 +13,9 @@ import json
 import random
 import shutil
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -126,14 +126,12 @@ def take_snapshots(state: Any, to: Destination, options: argparse.Namespace, say
         began = time.perf_counter()
         frozen = state.freeze()
         waits.append(time.perf_counter() - began)
-        done = threading.Event()
-        found: list[TaskSnapshot] = []
-        thread = threading.Thread(target=lambda: (found.append(write_frozen(frozen, to, checkpoint)), done.set()))  # noqa: B023
-        thread.start()
-        slow.append(pace(state, options.keys, changed // 2, until=done))
-        thread.join()
+        with ThreadPoolExecutor(1) as writer:
+            writing = writer.submit(write_frozen, frozen, to, checkpoint)
+            slow.append(pace(state, options.keys, changed // 2, until=writing))
+        snapshot = writing.result()
         state.completed(CheckpointId(checkpoint))
-        shares.append(found[0].new_bytes / found[0].size_bytes)
+        shares.append(snapshot.new_bytes / snapshot.size_bytes)
     say(
         "snapshots",
         wait_ms_median=round(1e3 * median(waits), 1),
@@ -143,13 +141,13 @@ def take_snapshots(state: Any, to: Destination, options: argparse.Namespace, say
         uploaded_percent_max=round(100 * max(shares), 1),
         pace_while_written=round(sum(slow) / len(slow) / (sum(quick) / len(quick)), 3),
     )
-    return found[0]
+    return snapshot
 
 
-def pace(state: Any, keys: int, records: int, *, until: threading.Event | None) -> float:
+def pace(state: Any, keys: int, records: int, *, until: Future[Any] | None) -> float:
     """Records a second of a stream of random keys: so many, or until something is done and at least a few."""
     began, counted = time.perf_counter(), 0
-    while counted < records or (until is not None and not until.is_set()):
+    while counted < records or (until is not None and not until.done()):
         state.count([random.randrange(keys) for _ in range(1_000)])
         counted += 1_000
     return counted / (time.perf_counter() - began)

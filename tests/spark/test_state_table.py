@@ -138,7 +138,7 @@ def test_an_operator_without_state_is_refused_unless_its_state_may_be_dropped(be
         )
         source = cw.sources.generator(key_of, count=RECORDS, splits=2)
         words = env.from_source(source, uid="numbers").key_by(lambda key: key)
-        words.count(uid="another-count").sink_to(cw.sinks.json_lines(f"{bench.root}/out2"), uid="out")
+        words.count(uid="another-count").sink_to(cw.sinks.json_lines(f"{bench.root}/out2"), uid="out2")
         return env
 
     with pytest.raises(cw.errors.GraphError, match='"count"'):

@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from rocksdict import (
     AccessType,
+    BlockBasedIndexType,
     BlockBasedOptions,
     Cache,
     Checkpoint,
@@ -37,6 +38,8 @@ SORTED_RUNS_MAX = 12
 """Fewer are quicker to read; more are rewritten less often, and every file that is rewritten is uploaded again."""
 SPACE_AMPLIFICATION_PERCENT = 100
 BLOOM_BITS = 10
+METADATA_BLOCK_BYTES = 4_096
+FILE_BYTES = 16 << 20
 BACKGROUND_JOBS = 2
 MANIFEST_BYTES_MAX = 1 << 20
 FILL_BATCH_ENTRIES = 4_096
@@ -132,6 +135,7 @@ def _options(memory_bytes: int) -> Options:
     options.set_max_background_jobs(BACKGROUND_JOBS)
     options.set_max_manifest_file_size(MANIFEST_BYTES_MAX)
     options.set_keep_log_file_num(1)
+    options.set_target_file_size_base(FILE_BYTES)
     options.set_compaction_style(DBCompactionStyle.universal())
     options.set_level_zero_file_num_compaction_trigger(SORTED_RUNS_MAX)
     universal = UniversalCompactOptions()
@@ -139,6 +143,12 @@ def _options(memory_bytes: int) -> Options:
     options.set_universal_compaction_options(universal)
     blocks = BlockBasedOptions()
     blocks.set_bloom_filter(BLOOM_BITS, False)
+    # In small blocks: the filter of a large file as one block is larger than what a shard of the cache holds, and would
+    # be read again for every single key.
+    blocks.set_index_type(BlockBasedIndexType.two_level_index_search())
+    blocks.set_partition_filters(True)
+    blocks.set_metadata_block_size(METADATA_BLOCK_BYTES)
+    blocks.set_pin_top_level_index_and_filter(True)
     if memory_bytes:
         cache, memtables = _budget(memory_bytes)
         blocks.set_block_cache(cache)
