@@ -77,7 +77,7 @@ def test_a_split_that_no_task_had_begun_is_not_late_when_fewer_tasks_go_on(tmp_p
         lambda runs: runs.plain(parallelism=1),
         lambda runs: runs.plain(parallelism=3),
         lambda runs: runs.killed(parallelism=2),
-        lambda runs: runs.rescaled(2, 3),
+        lambda runs: runs.rescaled(2, 3, after_checkpoints=1),
     ],
     ids=["plain_1", "plain_3", "killed", "rescaled"],
 )

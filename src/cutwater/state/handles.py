@@ -6,14 +6,13 @@ returns may be changed in place until the record is done; what is to last must b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from cutwater.state.contract import Aggregate
+from cutwater.state.folds import MISSING, AggregatingOperations, ListOperations, ReducingOperations, StoredValue
 from cutwater.state.tables import KeyGroupTable
 from cutwater.state.values import ATOMS, copy_value, is_immutable
-
-_MISSING: Any = object()
 
 
 class Cursor:
@@ -26,7 +25,7 @@ class Cursor:
         self.index = -1
 
 
-class HeapHandle:
+class HeapHandle(StoredValue):
     """What all handles share. Used by the loop's thread only, while a key is set; never blocks."""
 
     __slots__ = ("_cursor", "_table")
@@ -39,10 +38,10 @@ class HeapHandle:
         self._table.remove(self._cursor.index, self._cursor.key)
 
     def _owned(self) -> Any:
-        """The stored value, safe to be changed, or `_MISSING`."""
+        """The stored value, safe to be changed, or `MISSING`."""
         cursor, table = self._cursor, self._table
-        value = table.dicts[cursor.index].get(cursor.key, _MISSING)
-        if value is _MISSING or type(value) in ATOMS:
+        value = table.dicts[cursor.index].get(cursor.key, MISSING)
+        if value is MISSING or type(value) in ATOMS:
             return value
         return table.own(cursor.index, cursor.key, value)
 
@@ -60,10 +59,10 @@ class HeapValueState(HeapHandle):
 
     def value(self) -> Any:
         cursor, table = self._cursor, self._table
-        value = table.dicts[cursor.index].get(cursor.key, _MISSING)
+        value = table.dicts[cursor.index].get(cursor.key, MISSING)
         if type(value) in ATOMS:
             return value
-        if value is not _MISSING:
+        if value is not MISSING:
             return table.own(cursor.index, cursor.key, value)
         if self._default_is_immutable:
             return self._default
@@ -79,41 +78,22 @@ class HeapValueState(HeapHandle):
             table.dicts[index][cursor.key] = value
 
 
-class HeapListState(HeapHandle):
+class HeapListState(ListOperations, HeapHandle):
     __slots__ = ()
-
-    def get(self) -> list[Any]:
-        """A list of its own; an empty one if nothing was added."""
-        values = self._owned()
-        return [] if values is _MISSING else list(values)
-
-    def add(self, value: Any) -> None:
-        values = self._owned()
-        if values is _MISSING:
-            self._put([value])
-        else:
-            values.append(value)
-
-    def update(self, values: Iterable[Any]) -> None:
-        new = list(values)
-        if new:
-            self._put(new)
-        else:
-            self.clear()
 
 
 class HeapMapState(HeapHandle):
     __slots__ = ()
 
     def get(self, key: Any, default: Any = None) -> Any:
-        value = self._peek().get(key, _MISSING)
-        if value is _MISSING:
+        value = self._peek().get(key, MISSING)
+        if value is MISSING:
             return default
         return value if type(value) in ATOMS else self._owned()[key]
 
     def put(self, key: Any, value: Any) -> None:
         mapping = self._owned()
-        if mapping is _MISSING:
+        if mapping is MISSING:
             self._put({key: value})
         else:
             mapping[key] = value
@@ -129,7 +109,7 @@ class HeapMapState(HeapHandle):
 
     def items(self) -> list[tuple[Any, Any]]:
         mapping = self._owned()
-        return [] if mapping is _MISSING else list(mapping.items())
+        return [] if mapping is MISSING else list(mapping.items())
 
     def __contains__(self, key: Any) -> bool:
         return key in self._peek()
@@ -139,36 +119,17 @@ class HeapMapState(HeapHandle):
         return self._table.dicts[self._cursor.index].get(self._cursor.key) or {}
 
 
-class HeapReducingState(HeapHandle):
+class HeapReducingState(ReducingOperations, HeapHandle):
     __slots__ = ("_reduce",)
 
     def __init__(self, table: KeyGroupTable, cursor: Cursor, reduce: Callable[[Any, Any], Any]) -> None:
         super().__init__(table, cursor)
         self._reduce = reduce
 
-    def get(self) -> Any:
-        value = self._owned()
-        return None if value is _MISSING else value
 
-    def add(self, value: Any) -> None:
-        current = self._owned()
-        self._put(value if current is _MISSING else self._reduce(current, value))
-
-
-class HeapAggregatingState(HeapHandle):
+class HeapAggregatingState(AggregatingOperations, HeapHandle):
     __slots__ = ("_aggregate",)
 
     def __init__(self, table: KeyGroupTable, cursor: Cursor, aggregate: Aggregate) -> None:
         super().__init__(table, cursor)
         self._aggregate = aggregate
-
-    def get(self) -> Any:
-        """The result, or None if nothing was added."""
-        accumulator = self._owned()
-        return None if accumulator is _MISSING else self._aggregate.get_result(accumulator)
-
-    def add(self, value: Any) -> None:
-        accumulator = self._owned()
-        if accumulator is _MISSING:
-            accumulator = self._aggregate.create_accumulator()
-        self._put(self._aggregate.add(value, accumulator))

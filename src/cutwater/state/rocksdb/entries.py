@@ -14,6 +14,7 @@ from typing import Any
 
 from rocksdict import Rdict, WriteBatch
 
+from cutwater.state.folds import MISSING
 from cutwater.state.rocksdb.encoding import packed, payload_of
 from cutwater.state.values import ATOMS, is_immutable
 
@@ -21,8 +22,6 @@ from cutwater.state.values import ATOMS, is_immutable
 CHANGED_ENTRIES_MAX = 4_096
 GENERATION_ENTRIES_MAX = 16_384
 GENERATION_BYTES_MAX = 16 << 20
-#: There is no such entry: remembered as well as a value.
-ABSENT: Any = object()
 _UNKNOWN: Any = object()
 
 
@@ -60,7 +59,7 @@ class Entries:
         self._generation_bytes = 0
 
     def get(self, identity: Any) -> Any:
-        """The value, or `ABSENT`."""
+        """The value, or `MISSING`, which is remembered as well as a value."""
         value = self._young.get(identity, _UNKNOWN)
         if value is _UNKNOWN:
             value = self._old.pop(identity, _UNKNOWN)
@@ -69,7 +68,7 @@ class Entries:
             self._young[identity] = value
             if len(self._young) >= GENERATION_ENTRIES_MAX or self._generation_bytes >= GENERATION_BYTES_MAX:
                 self._pressure.high = True
-        if value is ABSENT or type(value) in ATOMS or is_immutable(value):
+        if value is MISSING or type(value) in ATOMS or is_immutable(value):
             return value
         self._change(identity)
         return value
@@ -79,7 +78,7 @@ class Entries:
         self._change(identity)
 
     def remove(self, identity: Any) -> None:
-        self.put(identity, ABSENT)
+        self.put(identity, MISSING)
 
     def relieve(self) -> None:
         """Between two records: writes and drops what is too much."""
@@ -97,7 +96,7 @@ class Entries:
         batch = WriteBatch(raw_mode=True)
         for identity in self._changed:
             value = self._young[identity]
-            if value is ABSENT:
+            if value is MISSING:
                 batch.delete(self._encode(identity))
             else:
                 stored = packed(self._dump(value), *self._keys_in(identity))
@@ -109,7 +108,7 @@ class Entries:
     def _read(self, identity: Any) -> Any:
         stored = self._database.get(self._encode(identity))
         if stored is None:
-            return ABSENT
+            return MISSING
         self._generation_bytes += len(stored)
         return self._load(payload_of(stored))
 

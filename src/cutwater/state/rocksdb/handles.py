@@ -6,18 +6,19 @@ to `update`, `add` or `put`. The entries of a map are entries of the database, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cutwater.protocol.key_groups import canonical_bytes
 from cutwater.state.contract import Aggregate
+from cutwater.state.folds import MISSING, AggregatingOperations, ListOperations, ReducingOperations, StoredValue
 from cutwater.state.handles import Cursor
 from cutwater.state.rocksdb.encoding import keys_of
-from cutwater.state.rocksdb.entries import ABSENT, Entries
+from cutwater.state.rocksdb.entries import Entries
 from cutwater.state.values import copy_value, is_immutable
 
 
-class RocksHandle:
+class RocksHandle(StoredValue):
     """What the handles of one value per key share. Used by the loop's thread only, while a key is set."""
 
     __slots__ = ("_cursor", "_entries")
@@ -29,7 +30,7 @@ class RocksHandle:
     def clear(self) -> None:
         self._entries.remove(self._cursor.key)
 
-    def _stored(self) -> Any:
+    def _owned(self) -> Any:
         return self._entries.get(self._cursor.key)
 
     def _put(self, value: Any) -> None:
@@ -47,7 +48,7 @@ class RocksValueState(RocksHandle):
 
     def value(self) -> Any:
         value = self._entries.get(self._cursor.key)
-        if value is not ABSENT:
+        if value is not MISSING:
             return value
         if self._default_is_immutable:
             return self._default
@@ -57,62 +58,26 @@ class RocksValueState(RocksHandle):
         self._entries.put(self._cursor.key, value)
 
 
-class RocksListState(RocksHandle):
+class RocksListState(ListOperations, RocksHandle):
+    """A list that was handed out counts as changed, so adding to it in place is enough."""
+
     __slots__ = ()
 
-    def get(self) -> list[Any]:
-        """A list of its own; an empty one if nothing was added."""
-        values = self._stored()
-        return [] if values is ABSENT else list(values)
 
-    def add(self, value: Any) -> None:
-        values = self._stored()
-        if values is ABSENT:
-            values = []
-        values.append(value)
-        self._put(values)
-
-    def update(self, values: Iterable[Any]) -> None:
-        new = list(values)
-        if new:
-            self._put(new)
-        else:
-            self.clear()
-
-
-class RocksReducingState(RocksHandle):
+class RocksReducingState(ReducingOperations, RocksHandle):
     __slots__ = ("_reduce",)
 
     def __init__(self, entries: Entries, cursor: Cursor, reduce: Callable[[Any, Any], Any]) -> None:
         super().__init__(entries, cursor)
         self._reduce = reduce
 
-    def get(self) -> Any:
-        value = self._stored()
-        return None if value is ABSENT else value
 
-    def add(self, value: Any) -> None:
-        current = self._stored()
-        self._put(value if current is ABSENT else self._reduce(current, value))
-
-
-class RocksAggregatingState(RocksHandle):
+class RocksAggregatingState(AggregatingOperations, RocksHandle):
     __slots__ = ("_aggregate",)
 
     def __init__(self, entries: Entries, cursor: Cursor, aggregate: Aggregate) -> None:
         super().__init__(entries, cursor)
         self._aggregate = aggregate
-
-    def get(self) -> Any:
-        """The result, or None if nothing was added."""
-        accumulator = self._stored()
-        return None if accumulator is ABSENT else self._aggregate.get_result(accumulator)
-
-    def add(self, value: Any) -> None:
-        accumulator = self._stored()
-        if accumulator is ABSENT:
-            accumulator = self._aggregate.create_accumulator()
-        self._put(self._aggregate.add(value, accumulator))
 
 
 class RocksMapState:
@@ -133,7 +98,7 @@ class RocksMapState:
 
     def get(self, key: Any, default: Any = None) -> Any:
         value = self._entries.get((self._cursor.key, key))
-        return default if value is ABSENT else value
+        return default if value is MISSING else value
 
     def put(self, key: Any, value: Any) -> None:
         canonical_bytes(key)  # what can't be a key is refused here and not when it is written
@@ -152,7 +117,7 @@ class RocksMapState:
         return [(map_key, self._entries.get((key, map_key))) for map_key in found]
 
     def __contains__(self, key: Any) -> bool:
-        return self._entries.get((self._cursor.key, key)) is not ABSENT
+        return self._entries.get((self._cursor.key, key)) is not MISSING
 
     def clear(self) -> None:
         for key in [key for key, _ in self.items()]:

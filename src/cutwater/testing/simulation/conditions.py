@@ -74,6 +74,8 @@ def draw_conditions(random: Random, *, coordinator_may_fail: bool, calm: bool = 
     """The world of a seed."""
     horizon = random.choice((0.05, 0.1, 0.2, 0.4))
     kinds = [kind for kind in Fault if coordinator_may_fail or kind not in COORDINATOR_FAULTS]
+    if calm:
+        kinds.remove(Fault.RESCALE)
     enabled = random.sample(kinds, random.randint(1, len(kinds)))
     count = 0 if calm else random.choice((0, 1, 2, 3, 5, 8))
     storage_kinds = [kind for kind in StorageFault if coordinator_may_fail or kind is not StorageFault.CUT_OFF]
