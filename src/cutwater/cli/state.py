@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -72,7 +73,6 @@ def show(
 @app.command()
 def verify(path: Annotated[str, typer.Argument(help="A snapshot, or a folder with snapshots below it.")]) -> None:
     """Is every file of every snapshot there, and as it was written? Reads all of them."""
-    from cutwater.inspection.rows import read
     from cutwater.inspection.storages import problem_of, snapshots_below
 
     console = Console()
@@ -81,7 +81,7 @@ def verify(path: Annotated[str, typer.Argument(help="A snapshot, or a folder wit
     for one in found:
         problem = one.problem if one.snapshot is None else problem_of(one.snapshot)
         if problem is None and one.snapshot is not None:
-            problem = _problem_in_rows(one.snapshot, read)
+            problem = _problem_in_rows(one.snapshot)
         damaged += problem is not None
         console.print(f"{one.folder or path}: " + ("[green]whole[/]" if problem is None else f"[red]{problem}[/]"))
     if not found:
@@ -156,12 +156,12 @@ def _states(snapshot: OpenSnapshot) -> Table:
     return table
 
 
-def _batches(path: str, operator: str, state: str) -> list[pa.RecordBatch]:
+def _batches(path: str, operator: str, state: str) -> Iterator[pa.RecordBatch]:
     from cutwater.inspection.rows import read, readable
     from cutwater.inspection.snapshots import open_snapshot
 
-    parts = open_snapshot(path).parts_of(operator, state)
-    return [readable(batch) for part in parts for batch in read(part)]
+    for part in open_snapshot(path).parts_of(operator, state):
+        yield from map(readable, read(part))
 
 
 def _by_identity(path: str, operator: str, state: str) -> dict[str, object]:
@@ -175,13 +175,14 @@ def _by_identity(path: str, operator: str, state: str) -> dict[str, object]:
     return found
 
 
-def _problem_in_rows(snapshot: OpenSnapshot, read: object) -> str | None:
+def _problem_in_rows(snapshot: OpenSnapshot) -> str | None:
     from cutwater.errors import CutwaterError
+    from cutwater.inspection.rows import read
 
     try:
         for summary in snapshot.states():
             for part in snapshot.parts_of(summary.operator, summary.name):
-                for _ in read(part):  # type: ignore[operator]
+                for _ in read(part):
                     pass
     except CutwaterError as error:
         return f"{error.fact}: {error.detail}"

@@ -144,7 +144,11 @@ class SparkJob:
         self._loop.wake()
 
     def stop(self, *, savepoint: str | None, drain: bool, timeout_seconds: float | None) -> str:
-        target = "" if savepoint is None else absolute_url(savepoint)
+        if savepoint is None:
+            self._coordinator.stop(drain=drain)
+            self._loop.wake()
+            return ""
+        target = absolute_url(savepoint)
         return self._ask(
             lambda answer: self._coordinator.stop(savepoint=target, drain=drain, answer=answer), timeout_seconds
         )

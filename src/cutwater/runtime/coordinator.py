@@ -141,7 +141,7 @@ class Coordinator:
         self.post(self._cancel)
 
     def stop(self, *, savepoint: str = "", drain: bool = False, answer: Answer = lambda path, error: None) -> None:
-        """Answers when the savepoint is complete; without one at once."""
+        """Answers when the savepoint is complete; without one there is nothing to answer."""
         self.post(lambda: self._stop_on_request(_Stopping(savepoint, drain), answer))
 
     def savepoint(self, target: str, answer: Answer) -> None:
@@ -340,17 +340,14 @@ class Coordinator:
                 self._board.warn(f"the checkpoints could not be deleted: {error}")
 
     def _stop_on_request(self, stopping: _Stopping, answer: Answer) -> None:
-        if stopping.savepoint and self._mode is CheckpointMode.NONE:
+        if not stopping.savepoint:
+            self._stop(self._stopping or stopping)
+        elif self._mode is CheckpointMode.NONE:
             answer("", ConfigurationError("a job without checkpoints can't take a savepoint"))
-            return
-        if self._stopping is not None:
+        elif self._stopping is not None:
             answer("", OperationsError("the job is being stopped already"))
-            return
-        if stopping.savepoint:
-            stopping = replace(stopping, request=self._requests.add("stop", answer))
         else:
-            answer("", None)
-        self._stop(stopping)
+            self._stop(replace(stopping, request=self._requests.add("stop", answer)))
 
     def _stop(self, stopping: _Stopping) -> None:
         self._stopping = stopping

@@ -130,6 +130,7 @@ class SnapshotStore:
             while entry not in self._entries:
                 self._refuse_fenced(entry)
                 self._append(entry)
+        self._shared[entry.checkpoint, entry.attempt] = _shared_files(folder, manifest)
 
     def publish_savepoint(self, url: str, manifest: Manifest) -> None:
         """Makes a savepoint complete. It is its owner's, not part of the journal: no recovery looks for it."""
@@ -259,13 +260,13 @@ class SnapshotStore:
         folder = self.folder(checkpoint)
         known = self._shared.get((checkpoint, attempt))
         if known is None:
-            manifest = reader.load_manifest(self.storage, folder, attempt)
-            known = {reader.shared_path(folder, file) for file in manifest.shared_files}
+            known = _shared_files(folder, reader.load_manifest(self.storage, folder, attempt))
             self._shared[checkpoint, attempt] = known
         return known
 
     def _discard_attempt(self, checkpoint: int, attempt: int) -> None:
         self.storage.delete(f"{self.folder(checkpoint)}/{manifest_name(attempt)}")
+        self._shared.pop((checkpoint, attempt), None)
         for path in self._files(checkpoint):
             match = _OF_ATTEMPT.search(path)
             if match and int(match[1]) == attempt:
@@ -333,6 +334,10 @@ class SnapshotStore:
             detail=f"attempt {newest} has claimed job {self.job_id}",
             hint="another driver runs this job; this one should end",
         )
+
+
+def _shared_files(folder: str, manifest: Manifest) -> set[str]:
+    return {reader.shared_path(folder, file) for file in manifest.shared_files}
 
 
 def _is_shared(path: str) -> bool:
