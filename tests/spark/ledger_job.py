@@ -62,6 +62,7 @@ class LedgerJob:
         mischief: Callable[[Any], Any] | None = None,
         padding_bytes: int = 8_000,
         parallelism: int = 2,
+        state_backend: str = "filesystem",
         restore: str | None = None,
         checkpoints: dict[str, Any] | None = None,
         **options: Any,
@@ -70,7 +71,7 @@ class LedgerJob:
         env = cw.Environment(
             spark=spark,
             parallelism=parallelism,
-            state_backend="filesystem",
+            state_backend=state_backend,
             checkpoints=cw.Checkpoints(**{**settings, **(checkpoints or {})}),
             restart=cw.restart.fixed_delay(attempts=50, delay="0s"),
             **options,

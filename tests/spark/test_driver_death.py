@@ -7,6 +7,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -20,20 +21,21 @@ DRIVER = """
     from cutwater.deploy.session import embedded_session
     from tests.spark.ledger_job import LedgerJob
     ledger = LedgerJob(Path({root!r}), records={records})
-    ledger.submit(embedded_session(3), restore={restore!r}).wait("2min")
+    ledger.submit(embedded_session(3), **{options!r}).wait("2min")
 """
 
 
-def start_driver(ledger: LedgerJob, *, restore: str | None) -> subprocess.Popen[bytes]:
+def start_driver(ledger: LedgerJob, **options: Any) -> subprocess.Popen[bytes]:
+    """A process of its own that runs the job to its end."""
     script = ledger.root / "driver.py"
-    values = {"repository": str(REPOSITORY), "root": str(ledger.root), "records": ledger.records, "restore": restore}
+    values = {"repository": str(REPOSITORY), "root": str(ledger.root), "records": ledger.records, "options": options}
     script.write_text(textwrap.dedent(DRIVER).format(**values))
     return subprocess.Popen([sys.executable, script], cwd=ledger.root, start_new_session=True)
 
 
 def test_a_killed_driver_takes_its_slots_with_it_and_the_next_one_goes_on(tmp_path: Path) -> None:
     ledger = LedgerJob(tmp_path)
-    driver = start_driver(ledger, restore=None)
+    driver = start_driver(ledger)
     wait_for_committed_files(ledger, driver)
     family = psutil.Process(driver.pid).children(recursive=True)
     driver.kill()

@@ -27,6 +27,9 @@ JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xms16m"
 compiler, and takes a quarter less memory without them."""
 MALLOC_ARENAS_MAX = 2
 """glibc would keep an arena with free memory of its own for each of a slot's many threads."""
+ARROW_ALLOCATOR = "jemalloc"
+"""Gives back what a batch has taken: a slot with much state is a quarter smaller than with Arrow's default, and as
+fast."""
 TASK_FAILURES_MAX = 10
 """Spark starts a killed slot again by itself, which is faster than a new Spark job; but one that can't start at all
 must end its job, so that someone hears of it."""
@@ -72,7 +75,6 @@ def embedded_session(cores: int, *, verbose: bool = False, settings: dict[str, s
 
 
 def _settings(cores: int, *, verbose: bool) -> dict[str, str]:
-    source_folder = str(Path(cutwater.__file__).resolve().parent.parent)
     return {
         "spark.app.name": "cutwater",
         "spark.master": f"local[{cores},{TASK_FAILURES_MAX}]",
@@ -85,8 +87,21 @@ def _settings(cores: int, *, verbose: bool) -> dict[str, str]:
         "spark.sql.shuffle.partitions": str(cores),
         # Slots are forked from a process that has everything imported.
         "spark.python.daemon.module": "cutwater.deploy.daemon",
-        "spark.executorEnv.MALLOC_ARENA_MAX": os.environ.get("MALLOC_ARENA_MAX", str(MALLOC_ARENAS_MAX)),
-        "spark.executorEnv.PYTHONPATH": os.pathsep.join([source_folder, os.environ.get("PYTHONPATH", "")]).rstrip(":"),
+        **{f"spark.executorEnv.{name}": value for name, value in _slot_variables().items()},
+    }
+
+
+def _slot_variables() -> dict[str, str]:
+    """The environment of slots; what the user has set is not changed."""
+    import pyarrow as pa
+
+    source_folder = str(Path(cutwater.__file__).resolve().parent.parent)
+    variables = {"MALLOC_ARENA_MAX": str(MALLOC_ARENAS_MAX)}
+    if ARROW_ALLOCATOR in pa.supported_memory_backends():
+        variables["ARROW_DEFAULT_MEMORY_POOL"] = ARROW_ALLOCATOR
+    return {
+        **{name: os.environ.get(name, value) for name, value in variables.items()},
+        "PYTHONPATH": os.pathsep.join([source_folder, os.environ.get("PYTHONPATH", "")]).rstrip(":"),
     }
 
 

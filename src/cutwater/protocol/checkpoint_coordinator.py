@@ -81,7 +81,6 @@ class CheckpointCoordinator:
         # Given up while their manifests were being written: discarded when the outcome is known.
         self._abandoned: set[CheckpointId] = set()
         self._completed: list[CheckpointId] = []
-        self._savepoints: set[CheckpointId] = set()
 
     @property
     def completed(self) -> tuple[CheckpointId, ...]:
@@ -136,11 +135,9 @@ class CheckpointCoordinator:
         self._newest_attempt = event.attempt
         self._next_checkpoint = max(self._next_checkpoint, event.next_checkpoint)
         restored = event.restored
-        self._completed = [kept for kept in self._completed if restored is not None and kept <= restored]
-        if event.restored_kind is CheckpointKind.SAVEPOINT and restored is not None:
-            self._savepoints.add(restored)
-        if restored is not None and restored not in self._savepoints and restored not in self._completed:
-            self._completed.append(restored)
+        known = {*self._completed, *event.kept}
+        older = [] if restored is None else [restored, *(kept for kept in known if kept < restored)]
+        self._completed = sorted(older)
         interval = self._policy.interval_seconds
         self._attempt = RunningAttempt(
             number=event.attempt,
@@ -249,7 +246,6 @@ class CheckpointCoordinator:
         del self._pending[checkpoint]
         effects: list[CheckpointEffect] = [NotifyCompleted(number, checkpoint, pending.kind, pending.request)]
         if pending.kind is CheckpointKind.SAVEPOINT:
-            self._savepoints.add(checkpoint)
             return effects
         attempt.failures = 0
         attempt.pause_until_seconds = now_seconds + self._policy.min_pause_seconds

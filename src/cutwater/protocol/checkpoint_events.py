@@ -53,7 +53,8 @@ class CheckpointPolicy:
 class AttemptStarted:
     """All tasks of the attempt run. `restored` names a snapshot of this job; None: it began empty or from elsewhere.
 
-    `next_checkpoint` is the lowest id that no attempt of this job has used.
+    `next_checkpoint` is the lowest id that no attempt of this job has used. `kept` are completed checkpoints of earlier
+    attempts that are still there: those before the restored one count as retained, whichever driver took them.
     """
 
     attempt: AttemptNumber
@@ -61,7 +62,7 @@ class AttemptStarted:
     restored: CheckpointId | None
     next_checkpoint: CheckpointId
     now_seconds: float
-    restored_kind: CheckpointKind = CheckpointKind.CHECKPOINT
+    kept: tuple[CheckpointId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
 from cutwater.runtime import messages
 from cutwater.runtime.job_status import StatusBoard
 from cutwater.runtime.pending_manifests import PendingManifest
+from cutwater.runtime.recovering import Recovered
 from cutwater.runtime.seams import Background, Clock
 from cutwater.snapshots.names import savepoint_name
 from cutwater.snapshots.store import SnapshotStore
@@ -75,18 +76,12 @@ class Checkpointing:
         self._targets: dict[str, str] = {}
         self._savepoints: dict[CheckpointId, str] = {}
 
-    def start(
-        self,
-        attempt: AttemptNumber,
-        tasks: frozenset[TaskId],
-        *,
-        restored: CheckpointId | None,
-        next_checkpoint: CheckpointId,
-    ) -> None:
+    def start(self, tasks: frozenset[TaskId], recovered: Recovered) -> None:
         now = self._clock.now_seconds()
-        self._attempt = attempt
+        self._attempt = attempt = recovered.attempt
         self._background.submit(self._store.sweep, self._on_swept)
-        self._handle(events.AttemptStarted(attempt, tasks, restored, next_checkpoint, now))
+        restored, following = recovered.own_checkpoint, recovered.next_checkpoint
+        self._handle(events.AttemptStarted(attempt, tasks, restored, following, now, recovered.kept))
 
     def stop(self) -> None:
         self._handle(events.AttemptStopped())

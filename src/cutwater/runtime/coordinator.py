@@ -265,12 +265,7 @@ class Coordinator:
         self._restart.running(self._clock.now_seconds())
         attempt.started = True
         self.tell_all(messages.StartAttempt(attempt.number))
-        self._checkpoints.start(
-            attempt.number,
-            frozenset(attempt.tasks),
-            restored=recovered.own_checkpoint,
-            next_checkpoint=recovered.next_checkpoint,
-        )
+        self._checkpoints.start(frozenset(attempt.tasks), recovered)
         self._start_sources(attempt, recovered)
         self._rescaling.attempt_started()
 

@@ -54,6 +54,8 @@ class Recovered:
     next_checkpoint: CheckpointId
     restored: Restored | None
     skipped: tuple[tuple[int, str], ...] = ()
+    #: Earlier checkpoints of the job's own past that are still there.
+    kept: tuple[CheckpointId, ...] = ()
 
     @property
     def own_checkpoint(self) -> CheckpointId | None:
@@ -98,7 +100,8 @@ def recover(plan: JobPlan, store: SnapshotStore, history: History) -> Recovered:
     if restored is not None:
         check_fits(plan.graph, restored.manifest, drop_unknown=history.allow_non_restored_state)
     _recover_sinks(plan, restored, attempt)
-    return Recovered(attempt, store.next_checkpoint(entries), restored, skipped)
+    kept = store.still_there(history.relevant(entries))
+    return Recovered(attempt, store.next_checkpoint(entries), restored, skipped, kept)
 
 
 def _choose(

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import assert_never
 
 import msgspec
@@ -112,6 +112,11 @@ class SnapshotStore:
         completed = [entry.checkpoint for entry in entries if isinstance(entry, SnapshotCompleted)]
         begun = [int(match[1]) for path in self.storage.list(self.job_id) if (match := _FOLDER.search(path))]
         return CheckpointId(max([0, *completed, *begun]) + 1)
+
+    def still_there(self, entries: Sequence[JournalEntry]) -> tuple[CheckpointId, ...]:
+        """The checkpoints completed in these entries that nobody has deleted, oldest first."""
+        there = set(self.storage.list(self.job_id))
+        return tuple(sorted(entry.checkpoint for entry in _there(entries, there)))
 
     def publish(self, manifest: Manifest) -> None:
         """Makes the snapshot complete: its manifest, then its journal entry. To repeat it does no harm.
@@ -249,11 +254,8 @@ class SnapshotStore:
         by one of those listed too, or is its own.
         """
         there = set(self.storage.list(self.job_id))
-        in_use: set[str] = set()
-        for entry in self.journal():
-            if isinstance(entry, SnapshotCompleted) and f"{entry.path}/{manifest_name(entry.attempt)}" in there:
-                in_use |= self._named_by(entry.checkpoint, entry.attempt)
-        return in_use
+        named = (self._named_by(entry.checkpoint, entry.attempt) for entry in _there(self.journal(), there))
+        return set().union(*named)
 
     def _named_by(self, checkpoint: int, attempt: int) -> set[str]:
         """The shared files that a manifest names."""
@@ -334,6 +336,13 @@ class SnapshotStore:
             detail=f"attempt {newest} has claimed job {self.job_id}",
             hint="another driver runs this job; this one should end",
         )
+
+
+def _there(entries: Sequence[JournalEntry], files: set[str]) -> Iterator[SnapshotCompleted]:
+    """The completed snapshots whose manifest is among these files."""
+    for entry in entries:
+        if isinstance(entry, SnapshotCompleted) and f"{entry.path}/{manifest_name(entry.attempt)}" in files:
+            yield entry
 
 
 def _shared_files(folder: str, manifest: Manifest) -> set[str]:

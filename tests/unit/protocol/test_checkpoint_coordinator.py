@@ -509,11 +509,18 @@ def test_the_restored_checkpoint_is_retained_by_a_coordinator_that_never_saw_it(
     assert job.complete(6) == [NotifyCompleted(2, 6, CHECKPOINT, None), DiscardSnapshot(5)]
 
 
-def test_a_restored_savepoint_is_never_discarded():
-    job = Job(retain=1)
-    job.start(restored=5, next_checkpoint=6, restored_kind=SAVEPOINT)
+def test_what_earlier_drivers_have_kept_counts_as_retained():
+    job = Job(retain=2)
+    job.start(restored=5, next_checkpoint=6, kept=(3, 4, 5))
     job.tick(10)
-    assert job.complete(6) == [NotifyCompleted(2, 6, CHECKPOINT, None)]
+    assert job.complete(6) == [NotifyCompleted(2, 6, CHECKPOINT, None), DiscardSnapshot(3), DiscardSnapshot(4)]
+
+
+def test_a_damaged_checkpoint_above_the_restored_one_is_left_for_a_person_to_look_at():
+    job = Job(retain=1)
+    job.start(restored=4, next_checkpoint=6, kept=(4, 5))
+    job.tick(10)
+    assert job.complete(6) == [NotifyCompleted(2, 6, CHECKPOINT, None), DiscardSnapshot(4)]
 
 
 def test_the_count_of_failures_begins_anew_with_an_attempt():
