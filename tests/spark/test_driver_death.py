@@ -20,7 +20,7 @@ DRIVER = """
     from pathlib import Path
     from cutwater.deploy.session import embedded_session
     from tests.spark.ledger_job import LedgerJob
-    ledger = LedgerJob(Path({root!r}), records={records})
+    ledger = LedgerJob(Path({root!r}), records={records}, quiet_keys={quiet_keys})
     ledger.submit(embedded_session(3), **{options!r}).wait("2min")
 """
 
@@ -28,7 +28,8 @@ DRIVER = """
 def start_driver(ledger: LedgerJob, **options: Any) -> subprocess.Popen[bytes]:
     """A process of its own that runs the job to its end."""
     script = ledger.root / "driver.py"
-    values = {"repository": str(REPOSITORY), "root": str(ledger.root), "records": ledger.records, "options": options}
+    amounts = {"records": ledger.records, "quiet_keys": ledger.quiet_keys}
+    values = {"repository": str(REPOSITORY), "root": str(ledger.root), "options": options, **amounts}
     script.write_text(textwrap.dedent(DRIVER).format(**values))
     return subprocess.Popen([sys.executable, script], cwd=ledger.root, start_new_session=True)
 

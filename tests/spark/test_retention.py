@@ -20,6 +20,7 @@ from .ledger_job import LedgerJob, kill, wait_for
 from .test_driver_death import start_driver
 
 RETAINED = 3
+QUIET_KEYS = 4_800
 CHAIN = {"every": "40ms", "retain": RETAINED}
 
 
@@ -55,9 +56,9 @@ def assert_nothing_left_over(storage: Path) -> None:
 
 
 def test_two_hundred_checkpoints_and_killed_workers_leave_what_three_snapshots_name(spark: Any, tmp_path: Path) -> None:
-    ledger = LedgerJob(tmp_path, records=10**9, per_second=4_000)
+    ledger = LedgerJob(tmp_path, records=10**9, per_second=4_000, quiet_keys=QUIET_KEYS)
     dice = random.Random(200)
-    job = ledger.submit(spark, state_backend="rocksdb", checkpoints=CHAIN, padding_bytes=2_000)
+    job = ledger.submit(spark, state_backend="rocksdb", checkpoints=CHAIN, padding_bytes=200)
     for _ in range(5):
         so_far = job.status().checkpoints_completed
         due = so_far + dice.randrange(10, 30)
@@ -71,9 +72,9 @@ def test_two_hundred_checkpoints_and_killed_workers_leave_what_three_snapshots_n
 
 
 def test_drivers_killed_at_any_moment_lose_no_file_and_the_next_one_cleans_up(tmp_path: Path) -> None:
-    ledger = LedgerJob(tmp_path, records=20_000)
+    ledger = LedgerJob(tmp_path, records=20_000, quiet_keys=QUIET_KEYS)
     dice = random.Random(7)
-    options = {"state_backend": "rocksdb", "checkpoints": CHAIN, "padding_bytes": 2_000}
+    options = {"state_backend": "rocksdb", "checkpoints": CHAIN, "padding_bytes": 200}
     driver = start_driver(ledger, **options)
     for _ in range(2):
         wait_for_more_entries(ledger, driver, dice.randrange(20, 40))

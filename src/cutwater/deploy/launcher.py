@@ -46,6 +46,9 @@ BACKGROUND_WORKERS_MAX = 4
 #: Cores of an embedded session beyond the slots: for replacements that start while the old one still ends.
 EXTRA_CORES = 2
 ANSWER_POLL_SECONDS = 0.2
+#: At the end of a job, snapshots that it no longer retains are still being deleted; a storage that hangs must not keep
+#: it from ending.
+CLEANING_SECONDS_MAX = 10.0
 
 
 class SparkLauncher:
@@ -191,6 +194,7 @@ class SparkJob:
             self._ended_at_seconds = time.monotonic()
             self._pool.stop()
             self._control.close()
+            self._background.drain(CLEANING_SECONDS_MAX)
             self._background.close()
             self._over.set()
 

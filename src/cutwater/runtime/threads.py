@@ -91,6 +91,7 @@ class ThreadBackground:
         self._lock = threading.Lock()
         self._workers = 0
         self._unfinished = 0
+        self._idle = threading.Condition(self._lock)
         self._closed = threading.Event()
 
     def submit(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
@@ -103,6 +104,11 @@ class ThreadBackground:
             self._queue.put((work, done))
         if starts:
             threading.Thread(target=self._run, name="cutwater-background", daemon=True).start()
+
+    def drain(self, seconds: float) -> None:
+        """Blocks until all work is done, or so long."""
+        with self._idle:
+            self._idle.wait_for(lambda: self._unfinished == 0, seconds)
 
     def close(self) -> None:
         """Work that has not begun is forgotten; what runs now runs to its end, but reports to nobody."""
@@ -122,6 +128,7 @@ class ThreadBackground:
                 error = raised
             with self._lock:
                 self._unfinished -= 1
+                self._idle.notify_all()
                 if self._closed.is_set():
                     return
             self._post(_call(done, result, error))

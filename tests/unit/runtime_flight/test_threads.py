@@ -110,3 +110,17 @@ def test_a_closed_background_reports_nothing() -> None:
     background.submit(release.wait, lambda *_: None)
     time.sleep(0.05)
     assert posted == []
+
+
+def test_a_drained_background_has_done_everything_but_waits_no_longer_than_told() -> None:
+    release = threading.Event()
+    done: list[int] = []
+    background = ThreadBackground(workers_max=1, post=lambda work: None)
+    background.submit(lambda: release.wait() and done.append(1), lambda *_: None)
+    background.submit(lambda: done.append(2), lambda *_: None)
+    background.drain(0.01)
+    assert done == []
+    release.set()
+    background.drain(30)
+    assert done == [1, 2]
+    background.close()
