@@ -125,6 +125,31 @@ def test_a_field_without_a_default_is_refused_by_its_name(programs: Programs) ->
     assert programs.counts() == before, "not one record was processed"
 
 
+def test_a_claimed_savepoint_is_deleted_when_the_job_has_checkpoints_of_its_own(programs: Programs) -> None:
+    path = programs.savepoint()
+    env, numbers = programs.start(per_second=400, state_backend="rocksdb")
+    numbered = numbers.key_by(str).process(Numbered(Account), uid="numbered")
+    numbered.sink_to(cw.sinks.json_lines(f"{programs.root}/out"), uid="out")
+    job = env.submit("evolving", restore=path, claim=True)
+    status = wait_for(job, lambda status: status.checkpoints_completed >= 1)
+    assert status.checkpoints_completed >= 3 or Path(path).exists(), "the job may still have to go back to it"
+    job.wait("60s")
+    assert programs.counts() == EXPECTED
+    assert not Path(path).exists()
+
+
+def test_without_a_claim_a_savepoint_stays_and_can_be_restored_again(programs: Programs) -> None:
+    path = programs.savepoint()
+    before = sorted(Path(path).rglob("*"))
+    for job_id in ("first", "second"):
+        env, numbers = programs.start(max_parallelism=None)
+        numbered = numbers.key_by(str).process(Numbered(Account), uid="numbered")
+        results = numbered.key_by(lambda row: row[0]).max(1, uid="totals")
+        results.sink_to(cw.sinks.discard(), uid="end")
+        env.execute("evolving", restore=path, job_id=job_id, allow_non_restored_state=True)
+    assert sorted(Path(path).rglob("*")) == before
+
+
 def test_an_operator_whose_uid_is_gone_is_refused_by_its_name(programs: Programs) -> None:
     path = programs.savepoint()
     env, numbers = programs.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import threading
 import time
@@ -44,6 +45,15 @@ def test_what_was_written_is_read_listed_and_deleted(storage: Storage) -> None:
     storage.delete("c")
     storage.delete_folder("a")
     assert storage.list("") == ["ab/3"]
+
+
+def test_a_large_file_goes_up_in_parts_and_comes_down_whole(storage: Storage, tmp_path: Path) -> None:
+    content = random.Random(1).randbytes(17_000_000)
+    (tmp_path / "here").write_bytes(content)
+    storage.upload("folder/there", str(tmp_path / "here"))
+    assert storage.size_bytes("folder/there") == len(content)
+    storage.download("folder/there", str(tmp_path / "back"))
+    assert (tmp_path / "back").read_bytes() == content
 
 
 def test_what_is_not_there_is_named_and_nothing_leaves_the_prefix(storage: Storage) -> None:

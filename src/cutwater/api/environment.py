@@ -38,7 +38,10 @@ class Environment:
     """
 
     def __init__(self, *, spark: Any = None, launcher: Launcher | None = None, **options: Unpack[OptionValues]) -> None:
-        """`spark`: a SparkSession, None: an embedded local one. `launcher` is for tests: runs jobs instead of Spark."""
+        """`spark`: a SparkSession or SparkContext; None: the active one, or an embedded local one.
+
+        `launcher` is for tests: runs jobs instead of Spark.
+        """
         refuse_unknown(options, [*OptionValues.__annotations__, "spark"], of="Environment")
         self.options = JobOptions(**options)
         self._spark = spark
@@ -93,10 +96,16 @@ class Environment:
         require: Guarantee | str | None = None,
         job_id: str | None = None,
         allow_non_restored_state: bool = False,
+        claim: bool = False,
     ) -> JobResult:
         """Runs the job to the end of its bounded input. An interrupt (Ctrl-C) cancels it."""
         job = self.submit(
-            name, restore=restore, require=require, job_id=job_id, allow_non_restored_state=allow_non_restored_state
+            name,
+            restore=restore,
+            require=require,
+            job_id=job_id,
+            allow_non_restored_state=allow_non_restored_state,
+            claim=claim,
         )
         return _wait(job)
 
@@ -108,15 +117,18 @@ class Environment:
         require: Guarantee | str | None = None,
         job_id: str | None = None,
         allow_non_restored_state: bool = False,
+        claim: bool = False,
     ) -> JobHandle:
         """Starts the job and returns at once.
 
         `restore`: "latest" goes on from the newest snapshot of the same job id, a path from that savepoint or retained
         checkpoint; left out, the job starts empty. `require`: refuse to start with less than this guarantee, e.g.
         "exactly_once". `job_id`: made from the name if left out. `allow_non_restored_state`: drop the state of
-        operators that the job no longer has; otherwise such a snapshot is refused.
+        operators that the job no longer has; otherwise such a snapshot is refused. `claim`: the snapshot at the path
+        becomes the job's, which deletes it as soon as it has as many checkpoints of its own as it retains; otherwise it
+        stays yours, and is never touched.
         """
-        options = self._launch_options(restore, allow_non_restored_state=allow_non_restored_state)
+        options = self._launch_options(restore, allow_non_restored_state=allow_non_restored_state, claim=claim)
         return self._launch(self._dataflow.graph, name, options, require=require, job_id=job_id)
 
     def _run(self, graph: LogicalGraph) -> JobResult:
@@ -152,7 +164,7 @@ class Environment:
         plan = JobPlan.of(name, _checked_job_id(name, job_id), portable, self.options, guarantees)
         return plan, found
 
-    def _launch_options(self, restore: str | None, *, allow_non_restored_state: bool) -> LaunchOptions:
+    def _launch_options(self, restore: str | None, *, allow_non_restored_state: bool, claim: bool) -> LaunchOptions:
         if restore is not None and not (isinstance(restore, str) and restore):
             raise ConfigurationError(f"restore can't be {restore!r}", hint='give "latest" or the path of a snapshot')
         if restore == "latest" and self.options.checkpoints.storage is None:
@@ -160,7 +172,13 @@ class Environment:
                 'restore="latest" needs to know where the snapshots are',
                 hint="set Checkpoints(storage=…) to the storage of the earlier run",
             )
-        return LaunchOptions(restore, allow_non_restored_state)
+        if claim and restore in (None, "latest"):
+            raise ConfigurationError(
+                "there is nothing to claim",
+                detail="the job's own checkpoints are its own already",
+                hint="claim=True goes with restore=…, the path of a savepoint or of another job's checkpoint",
+            )
+        return LaunchOptions(restore, allow_non_restored_state, claim)
 
     @property
     def _deployment(self) -> Launcher:

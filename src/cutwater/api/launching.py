@@ -22,6 +22,8 @@ class LaunchOptions:
     restore: str | None = None
     #: Drop the state of operators that the job does not have.
     allow_non_restored_state: bool = False
+    #: The snapshot at the path becomes the job's: it is deleted when the job has newer ones.
+    claim: bool = False
 
 
 class RunningJob(Protocol):

@@ -128,6 +128,18 @@ def export(
 
 
 @app.command()
+def dispose(
+    snapshots: Annotated[list[str], typer.Argument(help="Folders of savepoints or checkpoints that nobody needs.")],
+) -> None:
+    """Deletes snapshots, and the files that only they name. No job may be running that owns or restores them."""
+    from cutwater.snapshots.disposal import dispose
+    from cutwater.snapshots.storage import absolute_url
+
+    for path in snapshots:
+        Console(highlight=False).print(f"{path}: {dispose(absolute_url(path))} files deleted")
+
+
+@app.command()
 def gc(
     path: Annotated[str, typer.Argument(help="The storage of checkpoints, or the folder of one job. No job may run.")],
     *,

@@ -22,7 +22,7 @@ import cloudpickle
 from cutwater.api.launching import LaunchOptions
 from cutwater.connectors.contract import Source
 from cutwater.deploy.announcer import Announcer
-from cutwater.deploy.session import active_session, embedded_session
+from cutwater.deploy.session import active_spark, embedded_context
 from cutwater.deploy.shipping import pack
 from cutwater.deploy.slot_process import SlotOrder
 from cutwater.deploy.spark import SparkSlotPool, coordinator_hosts
@@ -35,7 +35,7 @@ from cutwater.runtime.coordinator import Coordinator, CoordinatorServices
 from cutwater.runtime.flight.control_frames import LinkTimes
 from cutwater.runtime.flight.control_server import ControlServer
 from cutwater.runtime.messages import FromSlot, SlotRegistered
-from cutwater.runtime.recovering import history_of
+from cutwater.runtime.recovering import History, history_of, with_key_groups_restored
 from cutwater.runtime.requests import Answer
 from cutwater.runtime.threads import ActorLoop, MonotonicClock, ThreadBackground
 from cutwater.snapshots.storage import MemoryStorage, absolute_url, open_storage
@@ -52,21 +52,25 @@ CLEANING_SECONDS_MAX = 10.0
 
 
 class SparkLauncher:
-    """Runs jobs on a Spark session: the given one, the active one, or an embedded one made for the first job."""
+    """Runs jobs on Spark: the given session or context, the active one, or one that is made for the first job."""
 
     def __init__(self, spark: Any = None) -> None:
         self._spark = spark
 
     def launch(self, job: JobPlan, options: LaunchOptions) -> SparkJob:
         store = open_store(job)
-        return SparkJob(job, options, self._session(job.graph.slots_needed + job.options.spare_slots), store)
+        history = history_of(
+            options.restore, store, allow_non_restored_state=options.allow_non_restored_state, claim=options.claim
+        )
+        job = with_key_groups_restored(job, history, store)
+        return SparkJob(job, history, self._session(job.graph.slots_needed + job.options.spare_slots), store)
 
     def stage_dataframe(self, dataframe: Any, staging: str | None) -> Source:
         return stage_dataframe(dataframe, staging)
 
     def _session(self, slots: int) -> Any:
         if self._spark is None:
-            self._spark = active_session() or embedded_session(slots + EXTRA_CORES)
+            self._spark = active_spark() or embedded_context(slots + EXTRA_CORES)
         return self._spark
 
 
@@ -85,7 +89,7 @@ def open_store(job: JobPlan) -> SnapshotStore:
 class SparkJob:
     """A launched job. Its methods are for any thread."""
 
-    def __init__(self, job: JobPlan, options: LaunchOptions, spark: Any, store: SnapshotStore) -> None:
+    def __init__(self, job: JobPlan, history: History, spark: Any, store: SnapshotStore) -> None:
         clock = MonotonicClock()
         announcer = Announcer(job)
         announcer.starts()
@@ -124,7 +128,6 @@ class SparkJob:
             random=random.random,
             listener=lambda status: announcer.update(status, clock.now_seconds()),
         )
-        history = history_of(options.restore, store, allow_non_restored_state=options.allow_non_restored_state)
         self._coordinator = Coordinator(job, cloudpickle.dumps(job), services, history)
         self._thread = threading.Thread(target=self._run, name=f"cutwater-coordinator-{job.job_id}", daemon=True)
         _cancel_at_exit(self)

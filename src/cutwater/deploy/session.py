@@ -1,7 +1,8 @@
-"""Which Spark session runs the job, when the user gave none?
+"""Which Spark runs the job, when the user gave none?
 
 The active one, or else an embedded one: local cores, loopback interface, no web UI, and nothing on the terminal that
-the user didn't write.
+the user didn't write. It is a context without a session: slots don't need Spark's SQL, which would take seconds to
+start and a third of the Java machine's memory. Whoever wants a session gets one on the same context.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from cutwater.deploy.java import find_java_home
 from cutwater.errors import OperationsError
 
 LOOPBACK = "127.0.0.1"
-JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xms16m"
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xms16m -Xmn8m"
 """The embedded Java machine starts Python processes and then waits: it needs neither a parallel collector nor the slow
 compiler, and takes a quarter less memory without them."""
 MALLOC_ARENAS_MAX = 2
@@ -42,17 +43,27 @@ JAVA_NOISE = re.compile(
 )
 
 
-def active_session() -> Any | None:
-    """The user's running session, classic or Connect."""
+def active_spark() -> Any | None:
+    """What runs in this process already: a Connect session, or the context of classic sessions."""
+    from pyspark.sql import SparkSession, is_remote
+
+    if is_remote():
+        return SparkSession.getActiveSession()
+    from pyspark import SparkContext
+
+    return SparkContext._active_spark_context
+
+
+def embedded_session(cores: int, **options: Any) -> Any:
+    """A session on an embedded context; the options are those of `embedded_context`."""
     from pyspark.sql import SparkSession
 
-    return SparkSession.getActiveSession()
+    return SparkSession(embedded_context(cores, **options))
 
 
-def embedded_session(cores: int, *, verbose: bool = False, settings: dict[str, str] | None = None) -> Any:
-    """A new local session with so many cores: one for each slot, and those that Spark itself needs. Takes seconds."""
+def embedded_context(cores: int, *, verbose: bool = False, settings: dict[str, str] | None = None) -> Any:
+    """A new local Spark with so many cores: one for each slot, and those that it needs itself. Takes seconds."""
     from pyspark import SparkConf, SparkContext
-    from pyspark.sql import SparkSession
 
     conf = SparkConf(loadDefaults=False)
     for key, value in {**_settings(cores, verbose=verbose), **(settings or {})}.items():
@@ -67,11 +78,11 @@ def embedded_session(cores: int, *, verbose: bool = False, settings: dict[str, s
     }
     with _environment(variables), _interrupt_handler_kept():
         if SparkContext._gateway is not None or verbose:
-            return SparkSession(SparkContext(conf=conf))
+            return SparkContext(conf=conf)
         gateway, pump = _launch_quietly(conf)
         context = SparkContext(conf=conf, gateway=gateway)
         pump.passing_on.set()
-    return SparkSession(context)
+    return context
 
 
 def _settings(cores: int, *, verbose: bool) -> dict[str, str]:

@@ -40,7 +40,7 @@ def coordinator_hosts(spark: Any) -> tuple[str, str]:
     if _is_connect(spark):
         host = own_address(spark.client.host, 1)
         return host, host
-    settings = spark.sparkContext.getConf()
+    settings = _context_of(spark).getConf()
     if settings.get("spark.master", "").startswith("local"):
         return LOOPBACK, LOOPBACK
     host = settings.get("spark.driver.host")
@@ -148,8 +148,10 @@ class SparkSlotPool:
     def _thread(self, index: int) -> threading.Thread:
         from pyspark import InheritableThread
 
+        # A context has no tags that the thread could inherit.
+        session = self._spark if hasattr(self._spark, "getTags") else None
         thread: threading.Thread = InheritableThread(
-            target=self._keep_alive, args=(index,), session=self._spark, name=f"cutwater-slot-{index}", daemon=True
+            target=self._keep_alive, args=(index,), session=session, name=f"cutwater-slot-{index}", daemon=True
         )
         return thread
 
@@ -196,13 +198,13 @@ class SparkSlotPool:
 
 
 class _ClassicJobs:
-    """Spark jobs of a session in this process's own driver.
+    """Spark jobs of a session, or a context, in this process's own driver.
 
     As an RDD: the first query of a fresh session takes seconds more to start, for Spark's SQL engine to warm up.
     """
 
     def __init__(self, spark: Any, group: str) -> None:
-        self._context = spark.sparkContext
+        self._context = _context_of(spark)
         self._group = group
 
     def prepare(self, task: SlotTask) -> Callable[[], str]:
@@ -274,6 +276,11 @@ def _jobs_of(spark: Any, group: str) -> _ClassicJobs | _ConnectJobs:
 
     cloudpickle.register_pickle_by_value(bootstrap)  # type: ignore[no-untyped-call]
     return _ConnectJobs(spark, group) if _is_connect(spark) else _ClassicJobs(spark, group)
+
+
+def _context_of(spark: Any) -> Any:
+    """Of a classic session, or of a context itself."""
+    return getattr(spark, "sparkContext", spark)
 
 
 def _is_connect(spark: Any) -> bool:

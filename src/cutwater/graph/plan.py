@@ -11,7 +11,7 @@ from cutwater.config import JobOptions
 from cutwater.graph.chaining import to_execution_graph
 from cutwater.graph.guarantees import PathGuarantee
 from cutwater.graph.model import ExecutionGraph, LogicalGraph
-from cutwater.graph.rescaling import rescaled
+from cutwater.graph.rescaling import rescaled, with_key_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,12 @@ class JobPlan:
         """The same job with another parallelism; raises `ConfigurationError` if there are not so many key groups."""
         logical = rescaled(self.logical, parallelism)
         options = replace(self.options, parallelism=parallelism)
+        return JobPlan.of(self.name, self.job_id, logical, options, self.guarantees)
+
+    def with_key_groups(self, count: int) -> JobPlan:
+        """The same job with so many key groups; raises `ConfigurationError` if it has more tasks than that."""
+        logical = with_key_groups(self.logical, count)
+        options = replace(self.options, max_parallelism=count)
         return JobPlan.of(self.name, self.job_id, logical, options, self.guarantees)
 
 

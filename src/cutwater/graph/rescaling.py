@@ -1,6 +1,7 @@
 """What does a dataflow look like with more or fewer tasks?
 
-Operators whose parallelism the user gave keep it; key groups are never changed, because state lies in them.
+Operators whose parallelism the user gave keep it. Key groups never change as long as state lies in them: a job that
+restores some takes over their number.
 """
 
 from __future__ import annotations
@@ -17,6 +18,19 @@ def rescaled(graph: LogicalGraph, parallelism: int) -> LogicalGraph:
         raise ConfigurationError(f"parallelism must be a whole number of 1 or more, not {parallelism!r}")
     nodes = {uid: _at(node, parallelism) for uid, node in graph.nodes.items()}
     return LogicalGraph(nodes, [_between(edge, nodes) for edge in graph.edges])
+
+
+def with_key_groups(graph: LogicalGraph, count: int) -> LogicalGraph:
+    """A copy of the graph with so many key groups."""
+    for node in graph.nodes.values():
+        if node.parallelism > count:
+            raise ConfigurationError(
+                f'operator "{node.uid}" has parallelism {node.parallelism}, but the state to restore has {count} '
+                "key groups",
+                hint="lower the parallelism, or write a copy of the snapshot with more key groups",
+            )
+    nodes = {uid: replace(node, max_parallelism=count) for uid, node in graph.nodes.items()}
+    return LogicalGraph(nodes, list(graph.edges))
 
 
 def _at(node: LogicalNode, parallelism: int) -> LogicalNode:

@@ -19,6 +19,7 @@ from cutwater.runtime.job_status import StatusBoard
 from cutwater.runtime.pending_manifests import PendingManifest
 from cutwater.runtime.recovering import Recovered
 from cutwater.runtime.seams import Background, Clock
+from cutwater.snapshots.disposal import dispose
 from cutwater.snapshots.names import savepoint_name
 from cutwater.snapshots.store import SnapshotStore
 
@@ -75,10 +76,13 @@ class Checkpointing:
         #: Where requested savepoints are to go, by request; and where those under way go.
         self._targets: dict[str, str] = {}
         self._savepoints: dict[CheckpointId, str] = {}
+        #: A snapshot of someone else that is ours to delete as soon as we have enough of our own.
+        self._claimed: str | None = None
 
     def start(self, tasks: frozenset[TaskId], recovered: Recovered) -> None:
         now = self._clock.now_seconds()
         self._attempt = attempt = recovered.attempt
+        self._claimed = self._claimed or recovered.claimed
         self._background.submit(self._store.sweep, self._on_swept)
         restored, following = recovered.own_checkpoint, recovered.next_checkpoint
         self._handle(events.AttemptStarted(attempt, tasks, restored, following, now, recovered.kept))
@@ -191,6 +195,7 @@ class Checkpointing:
             # would go back behind the savepoint, and everything committed with it would come twice.
             self._job.checkpoint_completed(effect.checkpoint, effect.kind)
             self._job.tell_all(messages.CheckpointCompleted(effect.attempt, effect.checkpoint))
+            self._dispose_of_claimed()
         path = self._savepoints.pop(effect.checkpoint, "")
         if effect.request is not None:
             self._job.request_answered(effect.request, path, None)
@@ -213,6 +218,18 @@ class Checkpointing:
     def _on_swept(self, _: Any, error: BaseException | None) -> None:
         if error is not None:
             self._board.warn(f"what earlier attempts left behind could not be deleted: {error}")
+
+    def _dispose_of_claimed(self) -> None:
+        claimed = self._claimed
+        if claimed is None or len(self._machine.completed) < self.plan.options.checkpoints.retain:
+            return
+        self._claimed = None
+
+        def done(_: Any, error: BaseException | None) -> None:
+            if error is not None:
+                self._board.warn(f"the claimed snapshot {claimed} could not be deleted: {error}")
+
+        self._background.submit(lambda: dispose(claimed), done)
 
     def _run_delayed(self, over: CheckpointId) -> None:
         for checkpoint, awaited in list(self._delayed.items()):

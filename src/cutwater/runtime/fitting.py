@@ -36,6 +36,13 @@ def check_fits(graph: ExecutionGraph, manifest: Manifest, *, drop_unknown: bool 
             )
 
 
+def key_groups_of(manifest: Manifest) -> int | None:
+    """Into how many key groups the snapshot's keyed state is divided; None: it has none, or operators differ."""
+    keyed = _keyed_operators(manifest)
+    found = {shape.max_parallelism for shape in manifest.vertices if keyed.intersection(shape.operators)}
+    return found.pop() if len(found) == 1 else None
+
+
 def _operators_with_something(manifest: Manifest) -> set[str]:
     # How far event time was is no reason to keep an operator: a map without state has that too, at a chain's head.
     state = {

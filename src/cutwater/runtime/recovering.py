@@ -6,11 +6,12 @@ them: claim the attempt, verify snapshots, then let every sink commit what the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
-from cutwater.errors import RecoveryRefusedError
+from cutwater.errors import RecoveryRefusedError, SnapshotDamagedError
 from cutwater.graph.model import NodeKind
 from cutwater.graph.plan import JobPlan
 from cutwater.operators.sink import COMMITTABLES_STATE, decode_committable
@@ -22,12 +23,13 @@ from cutwater.protocol.recovery import (
     Recovery,
     RefuseRecovery,
     RestoreFrom,
+    SnapshotCompleted,
     SnapshotDamaged,
     SnapshotVerified,
     StartEmpty,
     VerifySnapshot,
 )
-from cutwater.runtime.fitting import check_fits
+from cutwater.runtime.fitting import check_fits, key_groups_of
 from cutwater.snapshots.format import Manifest
 from cutwater.snapshots.reader import list_items_of, load_manifest, verify
 from cutwater.snapshots.storage import Storage, absolute_url, open_storage, split_url
@@ -56,6 +58,8 @@ class Recovered:
     skipped: tuple[tuple[int, str], ...] = ()
     #: Earlier checkpoints of the job's own past that are still there.
     kept: tuple[CheckpointId, ...] = ()
+    #: The restored snapshot, if the job is to delete it once it has newer ones.
+    claimed: str | None = None
 
     @property
     def own_checkpoint(self) -> CheckpointId | None:
@@ -75,6 +79,8 @@ class History:
     restore_path: str | None = None
     #: Drop the state of operators that the job does not have.
     allow_non_restored_state: bool = False
+    #: The snapshot at the path is the job's to delete.
+    claim: bool = False
     #: Snapshots that a slot could not read, and what is wrong with them.
     damaged: tuple[tuple[int, str], ...] = ()
 
@@ -82,12 +88,39 @@ class History:
         return entries[self.entries_before :]
 
 
-def history_of(restore: str | None, store: SnapshotStore, *, allow_non_restored_state: bool = False) -> History:
+def history_of(
+    restore: str | None, store: SnapshotStore, *, allow_non_restored_state: bool = False, claim: bool = False
+) -> History:
     """What a new run goes on from: "latest", the path of a snapshot, or nothing. May block."""
     if restore == "latest":
         return History(allow_non_restored_state=allow_non_restored_state)
     entries_before = len(store.journal())
-    return History(entries_before, restore, allow_non_restored_state)
+    path = None if restore is None else absolute_url(restore)
+    return History(entries_before, path, allow_non_restored_state, claim)
+
+
+def with_key_groups_restored(plan: JobPlan, history: History, store: SnapshotStore) -> JobPlan:
+    """The plan with as many key groups as the state has that it will start from, unless the user said how many.
+
+    What can't be read here is left for the recovery to complain about. May block.
+    """
+    if plan.options.max_parallelism is not None:
+        return plan
+    for path, storage in _candidates(history, store):
+        with suppress(SnapshotDamagedError):
+            groups = key_groups_of(load_manifest(storage, path))
+            return plan if groups is None else plan.with_key_groups(groups)
+    return plan
+
+
+def _candidates(history: History, store: SnapshotStore) -> Iterator[tuple[str, Storage]]:
+    """The folders of snapshots that a run may start from, newest first."""
+    if history.restore_path is not None:
+        root, folder = split_url(history.restore_path)
+        yield folder, open_storage(root)
+    for entry in reversed(history.relevant(store.journal())):
+        if isinstance(entry, SnapshotCompleted):
+            yield entry.path, store.storage
 
 
 def recover(plan: JobPlan, store: SnapshotStore, history: History) -> Recovered:
@@ -95,13 +128,15 @@ def recover(plan: JobPlan, store: SnapshotStore, history: History) -> Recovered:
     attempt, entries = store.claim_attempt()
     recovery = Recovery([*history.relevant(entries), AttemptClaimed(attempt)], attempt)
     restored, skipped = _choose(recovery, store, dict(history.damaged))
+    claimed = None
     if restored is None and history.restore_path is not None:
         restored = _from_path(history.restore_path)
+        claimed = history.restore_path if history.claim else None
     if restored is not None:
         check_fits(plan.graph, restored.manifest, drop_unknown=history.allow_non_restored_state)
     _recover_sinks(plan, restored, attempt)
     kept = store.still_there(history.relevant(entries))
-    return Recovered(attempt, store.next_checkpoint(entries), restored, skipped, kept)
+    return Recovered(attempt, store.next_checkpoint(entries), restored, skipped, kept, claimed)
 
 
 def _choose(
@@ -130,7 +165,7 @@ def _choose(
 
 
 def _from_path(path: str) -> Restored:
-    root, folder = split_url(absolute_url(path))
+    root, folder = split_url(path)
     storage = open_storage(root)
     manifest = load_manifest(storage, folder)
     problem = verify(storage, folder, manifest)

@@ -17,8 +17,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 
-import xxhash
-
+from cutwater.snapshots.checksums import checksum_of_file
 from cutwater.snapshots.format import SharedFile
 from cutwater.snapshots.names import sanitise, split_shared_name
 
@@ -67,9 +66,7 @@ class LocalFiles:
         """Puts a kept file where it is wanted; False: there is none that is as it was written."""
         kept = self._kept(file)
         try:
-            with open(kept, "rb") as opened:
-                data = opened.read()
-            if len(data) != file.size_bytes or xxhash.xxh3_128_hexdigest(data) != file.checksum:
+            if checksum_of_file(kept) != (file.size_bytes, file.checksum):
                 return False
             os.link(kept, target)
         except OSError:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from cutwater.errors import ConfigurationError, StorageError
@@ -18,6 +19,8 @@ from cutwater.snapshots.paths import parts_of_path
 SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 _PROBE = ".cutwater-probe"
 _WRITING = ("write", "create")
+_PARTS_AT_A_TIME = 3
+"""Of a large file that goes up in parts of 5 MB."""
 
 
 class ObjectStorage:
@@ -57,6 +60,14 @@ class ObjectStorage:
     def read(self, path: str) -> bytes:
         with self._explained("read", path):
             return bytes(self._obstore.get(self._store, _key(path)).bytes())
+
+    def upload(self, path: str, local: str) -> None:
+        with self._explained("write", path):
+            self._obstore.put(self._store, _key(path), Path(local), max_concurrency=_PARTS_AT_A_TIME)
+
+    def download(self, path: str, local: str) -> None:
+        with self._explained("read", path), open(local, "xb") as file:
+            file.writelines(self._obstore.get(self._store, _key(path)).stream())
 
     def exists(self, path: str) -> bool:
         return self.size_bytes(path) is not None

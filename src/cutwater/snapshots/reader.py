@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
-
-import xxhash
+from contextlib import contextmanager
 
 from cutwater.errors import SnapshotDamagedError, StorageError
+from cutwater.snapshots.checksums import checksum_of, checksum_of_file
 from cutwater.snapshots.documents import unseal
 from cutwater.snapshots.format import DatabaseFiles, DataFile, Manifest, SharedFile, StatePart, StateTable, TaskSnapshot
 from cutwater.snapshots.local_files import LocalFiles
@@ -27,9 +27,12 @@ def read_parts(storage: Storage | None, folder: str, task: TaskSnapshot) -> byte
     return read_checked(storage, _in_folder(folder, task.file.path), task.file)
 
 
-def read_shared(storage: Storage, folder: str, file: SharedFile) -> bytes:
-    """A file that the snapshot in this folder shares with others. May block, and raises, as `read_parts` does."""
-    return read_checked(storage, shared_path(folder, file), file)
+def download_shared(storage: Storage, folder: str, file: SharedFile, local: str) -> None:
+    """Brings a file here that the snapshot in this folder shares with others. May block, and raises the same."""
+    path = shared_path(folder, file)
+    with _told_if_missing(storage, path):
+        storage.download(path, local)
+    _check(path, file, *checksum_of_file(local))
 
 
 def shared_path(folder: str, file: SharedFile) -> str:
@@ -40,12 +43,15 @@ def shared_path(folder: str, file: SharedFile) -> str:
 def read_checked(storage: Storage, path: str, file: DataFile | SharedFile | StateTable) -> bytes:
     """A file, if it is as it was written. May block. `path` is from the storage's root."""
     data = _read(storage, path)
-    if len(data) != file.size_bytes:
-        raise _damaged(path, f"its size differs (expected {file.size_bytes} bytes, found {len(data)})")
-    checksum = xxhash.xxh3_128_hexdigest(data)
+    _check(path, file, len(data), checksum_of(data))
+    return data
+
+
+def _check(path: str, file: DataFile | SharedFile | StateTable, size_bytes: int, checksum: str) -> None:
+    if size_bytes != file.size_bytes:
+        raise _damaged(path, f"its size differs (expected {file.size_bytes} bytes, found {size_bytes})")
     if checksum != file.checksum:
         raise _damaged(path, f"its checksum differs (expected {file.checksum}, found {checksum})")
-    return data
 
 
 class KeyedRestore:
@@ -100,7 +106,7 @@ class DatabaseRestore:
         for file in self._database.files:
             target = os.path.join(folder, file.name)
             if self._local is None or not self._local.link(file, target):
-                _write_local(target, read_shared(self._storage, self._folder, file))
+                download_shared(self._storage, self._folder, file, target)
 
 
 def _write_local(path: str, data: bytes) -> None:
@@ -205,8 +211,15 @@ def _items(data: bytes, part: StatePart) -> list[bytes]:
 
 
 def _read(storage: Storage, path: str) -> bytes:
-    try:
+    with _told_if_missing(storage, path):
         return storage.read(path)
+
+
+@contextmanager
+def _told_if_missing(storage: Storage, path: str) -> Iterator[None]:
+    """A file that is not there is a damage; a storage that can't be reached is none."""
+    try:
+        yield
     except StorageError as error:
         if storage.exists(path):
             raise

@@ -12,7 +12,8 @@ import shutil
 import threading
 import uuid
 from collections.abc import Iterator
-from typing import Any, Protocol
+from pathlib import Path
+from typing import IO, Any, Protocol
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -22,6 +23,9 @@ from cutwater.snapshots.paths import parts_of_path
 
 _TEMPORARY = ".tmp"
 _PROBE = ".cutwater-probe"
+_PIECE_BYTES = 1 << 20
+_FOLDER_RACES_MAX = 5
+"""Whoever deletes the last file of a folder deletes the folder too, perhaps at the moment when we write to it."""
 
 
 class Storage(Protocol):
@@ -37,6 +41,14 @@ class Storage(Protocol):
 
     def read(self, path: str) -> bytes:
         """The whole file; raises `StorageError` if there is none."""
+        ...
+
+    def upload(self, path: str, local: str) -> None:
+        """`write` with the content of a local file, piece by piece where that is possible."""
+        ...
+
+    def download(self, path: str, local: str) -> None:
+        """`read` into a local file that is not there yet, piece by piece where that is possible."""
         ...
 
     def exists(self, path: str) -> bool:
@@ -105,8 +117,8 @@ class LocalStorage:
     def write(self, path: str, data: bytes) -> None:
         full = self._full(path)
         with _explained("write", full):
-            _make_folder(os.path.dirname(full))
-            _write_durably(full, data, os.O_TRUNC)
+            with _written_durably(full) as file:
+                file.write(data)
             _sync_folder(os.path.dirname(full))
 
     def create_if_absent(self, path: str, data: bytes) -> bool:
@@ -116,9 +128,9 @@ class LocalStorage:
         with _explained("create", full):
             if os.path.exists(full):
                 return False
-            _make_folder(folder)
             try:
-                _write_durably(temporary, data, os.O_EXCL)
+                with _written_durably(temporary) as file:
+                    file.write(data)
                 created = _link(temporary, full)
             finally:
                 with contextlib.suppress(FileNotFoundError):
@@ -131,6 +143,18 @@ class LocalStorage:
         full = self._full(path)
         with _explained("read", full), open(full, "rb") as file:
             return file.read()
+
+    def upload(self, path: str, local: str) -> None:
+        full = self._full(path)
+        with _explained("write", full):
+            with open(local, "rb") as source, _written_durably(full) as file:
+                shutil.copyfileobj(source, file, _PIECE_BYTES)
+            _sync_folder(os.path.dirname(full))
+
+    def download(self, path: str, local: str) -> None:
+        full = self._full(path)
+        with _explained("read", full), open(full, "rb") as source, open(local, "xb") as file:
+            shutil.copyfileobj(source, file, _PIECE_BYTES)
 
     def exists(self, path: str) -> bool:
         return os.path.isfile(self._full(path))
@@ -172,9 +196,10 @@ class LocalStorage:
 
     def _remove_if_empty(self, folder: str) -> None:
         """A folder goes with its last file, as in an object store."""
-        if folder != self._root:
-            with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):
+            while folder != self._root:
                 os.rmdir(folder)
+                folder = os.path.dirname(folder)
 
     def _full(self, path: str) -> str:
         return os.path.join(self._root, *parts_of_path(path))
@@ -205,6 +230,12 @@ class MemoryStorage:
         if data is None:
             raise _missing(path)
         return data
+
+    def upload(self, path: str, local: str) -> None:
+        self.write(path, Path(local).read_bytes())
+
+    def download(self, path: str, local: str) -> None:
+        Path(local).write_bytes(self.read(path))
 
     def exists(self, path: str) -> bool:
         with self._lock:
@@ -276,6 +307,18 @@ class ArrowStorage:
         with _explained("read", full), self._fs.open_input_stream(full) as stream:
             return bytes(stream.readall())
 
+    def upload(self, path: str, local: str) -> None:
+        full = self._full(path)
+        with _explained("write", full), open(local, "rb") as source:
+            self._fs.create_dir(full.rpartition("/")[0], recursive=True)
+            with self._fs.open_output_stream(full) as stream:
+                shutil.copyfileobj(source, stream, _PIECE_BYTES)
+
+    def download(self, path: str, local: str) -> None:
+        full = self._full(path)
+        with _explained("read", full), self._fs.open_input_stream(full) as stream, open(local, "xb") as file:
+            shutil.copyfileobj(stream, file, _PIECE_BYTES)
+
     def exists(self, path: str) -> bool:
         full = self._full(path)
         with _explained("read", full):
@@ -332,12 +375,21 @@ def _joined(folder: str, name: str) -> str:
 # Local files.
 
 
-def _write_durably(full: str, data: bytes, flag: int) -> None:
-    with open(os.open(full, os.O_WRONLY | os.O_CREAT | flag, 0o666), "wb", buffering=0) as file:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[file.write(rest) :]
+@contextlib.contextmanager
+def _written_durably(full: str) -> Iterator[IO[bytes]]:
+    """The file, new or emptied, in a folder that is made if needed; its content is durable at the end."""
+    with _created(full) as file:
+        yield file
+        file.flush()
         os.fsync(file.fileno())
+
+
+def _created(full: str) -> IO[bytes]:
+    for _ in range(_FOLDER_RACES_MAX):
+        _make_folder(os.path.dirname(full))
+        with contextlib.suppress(FileNotFoundError):
+            return open(full, "wb")
+    return open(full, "wb")
 
 
 def _link(temporary: str, full: str) -> bool:

@@ -10,6 +10,7 @@ import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Literal, Protocol
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ import xxhash
 from cutwater.canonical import StateKind
 from cutwater.errors import ConfigurationError
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
+from cutwater.snapshots.checksums import checksum_of_file
 from cutwater.snapshots.format import (
     Chunk,
     DatabaseFiles,
@@ -164,14 +166,13 @@ def _write_database(
     for name, path in frozen.files().items():
         file = frozen.stored.get(name)
         if file is None:
-            with open(path, "rb") as opened:
-                data = opened.read()
-            new_bytes += len(data)
-            if len(data) <= min(to.inline_bytes_max, SMALL_FILE_BYTES_MAX):
-                small[name] = data
+            size_bytes, checksum = checksum_of_file(path)
+            new_bytes += size_bytes
+            if size_bytes <= min(to.inline_bytes_max, SMALL_FILE_BYTES_MAX):
+                small[name] = Path(path).read_bytes()
                 continue
-            file = SharedFile(name, path_of(name), len(data), xxhash.xxh3_128_hexdigest(data))
-            to.storage.write(f"{to.job_id}/{file.path}", data)
+            file = SharedFile(name, path_of(name), size_bytes, checksum)
+            to.storage.upload(f"{to.job_id}/{file.path}", path)
         if to.local is not None:
             to.local.keep(file, path)
         shared.append(file)

@@ -14,7 +14,7 @@ from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
 from cutwater.snapshots.format import FORMAT_VERSION, Manifest, TaskSnapshot
 from cutwater.snapshots.local_files import LocalFiles
 from cutwater.snapshots.reader import DatabaseRestore
-from cutwater.snapshots.storage import MemoryStorage
+from cutwater.snapshots.storage import MemoryStorage, Storage
 from cutwater.snapshots.store import SnapshotStore
 from cutwater.snapshots.writer import Destination, write_task_snapshot
 
@@ -58,8 +58,9 @@ class Files:
 class Job:
     """A job with one task that takes checkpoints of changing files."""
 
-    def __init__(self, folder: Path) -> None:
-        self.storage = MemoryStorage()
+    def __init__(self, folder: Path, storage: Storage | None = None) -> None:
+        self.storage = storage or MemoryStorage()
+        folder.mkdir(exist_ok=True)
         self.folder = folder
         self.local = LocalFiles(str(folder / "local"), "job")
         self.stored: dict[str, Any] = {}

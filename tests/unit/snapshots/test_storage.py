@@ -29,6 +29,17 @@ def test_what_was_written_is_read(storage: Storage):
     assert (storage.read("a/b/c"), storage.exists("a/b/c"), storage.exists("a/b")) == (b"two", True, False)
 
 
+def test_a_local_file_goes_up_and_comes_down_whole(storage: Storage, tmp_path: Path):
+    content = bytes(range(256)) * 10_000
+    (tmp_path / "here").write_bytes(content)
+    storage.upload("folder/there", str(tmp_path / "here"))
+    assert storage.read("folder/there") == content
+    storage.download("folder/there", str(tmp_path / "back"))
+    assert (tmp_path / "back").read_bytes() == content
+    with pytest.raises(StorageError, match="missing-one"):
+        storage.download("folder/missing-one", str(tmp_path / "nothing"))
+
+
 def test_only_the_first_creates(storage: Storage):
     created = (storage.create_if_absent("a/x", b"one"), storage.create_if_absent("a/x", b"two"))
     assert (created, storage.read("a/x"), storage.list("")) == ((True, False), b"one", ["a/x"])

@@ -7,6 +7,7 @@ it had its effect, leave half of a file behind, or take its process with it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from cutwater.errors import StorageError
 from cutwater.snapshots.storage import MemoryStorage
@@ -61,6 +62,12 @@ class SimulatedStorage:
     def read(self, path: str) -> bytes:
         self._begin("read", path, _OF_READ)
         return self.files.read(path)
+
+    def upload(self, path: str, local: str) -> None:
+        self.write(path, Path(local).read_bytes())
+
+    def download(self, path: str, local: str) -> None:
+        Path(local).write_bytes(self.read(path))
 
     def exists(self, path: str) -> bool:
         self._begin("look for", path, _OF_READ)
