@@ -59,6 +59,12 @@ class Measurement:
         return self.rows / self.seconds if self.rows and self.seconds else None
 
     @property
+    def memory_bytes(self) -> int | None:
+        """What all processes together had in memory: a page that several of them share counts once."""
+        shared_once: int | None = self.more.get("peak_pss_bytes")
+        return shared_once or self.peak_rss_bytes
+
+    @property
     def variant(self) -> str:
         variant: str = self.more.get("variant", "")
         return variant

@@ -128,7 +128,7 @@ def _growth(run: Run) -> Any:
             counts = [count for count, _ in points]
             speeds = [(one.rows_per_second or 0.0) / 1e6 for _, one in points]
             speed.plot(counts, speeds, color=colour, marker="o", markersize=4, label=variant)
-            sizes = [(one.peak_rss_bytes or 0) / 1e9 for _, one in points]
+            sizes = [(one.memory_bytes or 0) / 1e9 for _, one in points]
             memory.plot(counts, sizes, color=colour, marker="o", markersize=4, label=variant)
     for axis, title in ((speed, "million rows/s"), (memory, "peak memory, GB")):
         axis.set_xscale("log")

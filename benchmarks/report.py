@@ -174,8 +174,14 @@ def _speed_row(run: Run, one: Measurement) -> list[str]:
         _compact(one.rows),
         "" if one.seconds is None else f"{one.seconds:.1f} s",
         "" if start_up is None else f"{start_up:.1f} s",
-        "" if one.peak_rss_bytes is None else f"{one.peak_rss_bytes / 1e9:.2f} GB",
+        _memory(one),
     ]
+
+
+def _memory(one: Measurement) -> str:
+    if one.memory_bytes is None or one.peak_rss_bytes is None:
+        return ""
+    return f"{one.memory_bytes / 1e9:.2f} GB ({one.peak_rss_bytes / 1e9:.2f})"
 
 
 def doubts(one: Measurement) -> str:
@@ -205,9 +211,10 @@ def _goals(run: Run) -> list[tuple[str, str]]:
             continue
         name = f"{goal.workload}{', ' + goal.variant if goal.variant else ''} against {peer.label}"
         if goal.memory:
-            if own.peak_rss_bytes and peer.peak_rss_bytes:
-                share = own.peak_rss_bytes / peer.peak_rss_bytes
-                text = f"{name}: {share:.2f} of its memory (asked: {goal.factor:.2f} or less)"
+            if own.memory_bytes and peer.memory_bytes and own.peak_rss_bytes and peer.peak_rss_bytes:
+                share = own.memory_bytes / peer.memory_bytes
+                summed = own.peak_rss_bytes / peer.peak_rss_bytes
+                text = f"{name}: {share:.2f} of its memory, {summed:.2f} as a sum (asked: {goal.factor:.2f} or less)"
                 found.append((text, _verdict(share <= goal.factor, own, peer)))
         elif own.rows_per_second and peer.rows_per_second:
             ratio = own.rows_per_second / peer.rows_per_second
@@ -291,7 +298,7 @@ def _growth(run: Run) -> str:
             str(one.parallelism),
             one.variant,
             _compact(one.rows_per_second),
-            f"{(one.peak_rss_bytes or 0) / 1e9:.2f} GB",
+            _memory(one),
             "" if one.more.get("checkpoint_bytes_max") is None else f"{one.more['checkpoint_bytes_max'] / 1e6:.1f} MB",
         ]
         for one in found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -94,7 +95,7 @@ class BroadcastConnectOperator(FunctionOperator):
         # the same records, so any copy would do on restore; all are stored, as none knows who will be there.
         item = msgspec.msgpack.encode((self.context.subtask, cloudpickle.dumps(self._state)))
         frozen = super().freeze(checkpoint)
-        return OperatorSnapshot(frozen.keyed, (FrozenList(BROADCAST_STATE, (item,), "union"), *frozen.lists))
+        return replace(frozen, lists=(FrozenList(BROADCAST_STATE, (item,), "union"), *frozen.lists))
 
     def _is_keyed(self) -> bool:
         return self._key is not None

@@ -35,6 +35,8 @@ class OperatorSnapshot:
 
     keyed: FrozenKeyedState | None = None
     lists: tuple[FrozenList, ...] = ()
+    #: (state, class): pickled objects of a class that must not change.
+    pickled: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(slots=True)

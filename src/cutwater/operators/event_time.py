@@ -263,10 +263,14 @@ def frozen_watermark(
 
 
 def restored_watermark(context: OperatorContext, name: str = WATERMARK_STATE) -> int | None:
-    """Where event time goes on after a restore: where this task was, or the slowest, if there were more or fewer."""
+    """Where event time goes on after a restore: where this task was, or the slowest, if there were more or fewer.
+
+    A task in which event time hadn't begun has told nothing: if it was one of them, it begins anew.
+    """
     told = [_decode(item) for item in context.restored_lists.get(name, [])]
     own = [
         watermark_ms for task, tasks, watermark_ms in told if (task, tasks) == (context.subtask, context.parallelism)
     ]
     others = [watermark_ms for _, tasks, watermark_ms in told if tasks != context.parallelism]
-    return min(own or others, default=None)
+    all_had_begun = all(len(others) == tasks for _, tasks, _ in told)
+    return min(own or (others if all_had_begun else ()), default=None)

@@ -178,6 +178,10 @@ class FunctionContext:
         if self._handles is not None:
             self._handles.sweep()
 
+    def _pickled(self) -> tuple[tuple[str, str], ...]:
+        """Between two batches: see `StateHandles.pickled`."""
+        return () if self._handles is None else self._handles.pickled()
+
     def _keyed(self, wanted: str) -> KeyedBackend:
         if self._backend is None:
             raise UserError(
@@ -247,8 +251,9 @@ class FunctionOperator(Operator):
             self._fire("processing", self._processing_timers, now_ms)
 
     def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
+        pickled = tuple(found for context in self._contexts() for found in context._pickled())
         keyed = None if self._backend is None else self._backend.freeze()
-        return OperatorSnapshot(keyed, frozen_watermark(self.context, self._watermark_ms))
+        return OperatorSnapshot(keyed, frozen_watermark(self.context, self._watermark_ms), pickled)
 
     def close(self) -> None:
         try:

@@ -7,6 +7,7 @@ plain data.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 from cutwater.state.contract import (
@@ -29,6 +30,7 @@ from cutwater.state.typed import (
     check_restored,
     codec_of,
 )
+from cutwater.state.values import class_in
 
 _SWEPT_KEYS = 64
 """Keys whose state with a time to live is looked at after every batch."""
@@ -42,6 +44,23 @@ class StateHandles:
         self._operator = operator
         self._expiring = ExpiringStates(backend, wall_ms)
         self._has_expiring = False
+        #: States without a declared type that no value was seen of yet, and how to get the one of the current key.
+        self._untyped: dict[str, Callable[[], Any]] = {}
+        self._pickled: list[tuple[str, str]] = []
+
+    def pickled(self) -> tuple[tuple[str, str], ...]:
+        """(state, class) of those that hold objects of a class, without a type that says how to store them.
+
+        Between two batches: one value of each state is looked at, once.
+        """
+        for name, value_of_key in list(self._untyped.items()):
+            key = next(iter(self._backend.keys(name)), None)
+            if key is not None:
+                del self._untyped[name]
+                self._backend.set_current_key(key)
+                found = class_in(value_of_key())
+                self._pickled += [(name, found)] if found else []
+        return tuple(self._pickled)
 
     def sweep(self) -> None:
         """Between two batches: looks for a few entries that have expired."""
@@ -49,15 +68,16 @@ class StateHandles:
             self._expiring.sweep(_SWEPT_KEYS)
 
     def value_state(self, name: str, default: Any, kind: Any, ttl: Ttl | None) -> ValueState:
-        if kind is None and ttl is None:
-            return self._backend.value_state(name, default)
-        if kind is None:
-            return self._expiring_value(name, default, ttl)
-        return self._typed_value(name, default, kind, ttl)
+        if kind is not None:
+            return self._typed_value(name, default, kind, ttl)
+        state = self._expiring_value(name, default, ttl) if ttl else self._backend.value_state(name, default)
+        self._untyped[name] = state.value
+        return state
 
     def list_state(self, name: str, kind: Any, ttl: Ttl | None) -> ListState:
         inner: ListState = self._backend.list_state(name) if ttl is None else self._with_ttl().list_state(name, ttl)
         if kind is None:
+            self._untyped[name] = inner.get
             return inner
         codec = self._checked(name, kind, lambda: iter(inner.get()))
         return TypedListState(inner, codec)
@@ -65,6 +85,7 @@ class StateHandles:
     def map_state(self, name: str, kind: Any, ttl: Ttl | None) -> MapState:
         inner: MapState = self._backend.map_state(name) if ttl is None else self._with_ttl().map_state(name, ttl)
         if kind is None:
+            self._untyped[name] = lambda: [value for _, value in islice(inner.items(), 1)]
             return inner
         codec = self._checked(name, kind, lambda: (value for _, value in inner.items()))
         return TypedMapState(inner, codec)
@@ -72,9 +93,11 @@ class StateHandles:
     def reducing_state(self, name: str, reduce: Callable[[Any, Any], Any], kind: Any, ttl: Ttl | None) -> ReducingState:
         if kind is not None:
             return TypedReducingState(self._typed_value(name, None, kind, ttl), reduce)
-        if ttl is not None:
-            return self._with_ttl().reducing_state(name, reduce, ttl)
-        return self._backend.reducing_state(name, reduce)
+        state: ReducingState = (
+            self._with_ttl().reducing_state(name, reduce, ttl) if ttl else self._backend.reducing_state(name, reduce)
+        )
+        self._untyped[name] = state.get
+        return state
 
     def aggregating_state(self, name: str, aggregate: Aggregate, kind: Any, ttl: Ttl | None) -> AggregatingState:
         if kind is not None:

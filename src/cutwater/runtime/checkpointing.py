@@ -6,6 +6,7 @@ manifests in the background and passes on the outcome. On the coordinator's thre
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, assert_never
 
 from cutwater.errors import AttemptFencedError, CutwaterError, OperationsError
@@ -20,8 +21,12 @@ from cutwater.runtime.pending_manifests import PendingManifest
 from cutwater.runtime.recovering import Recovered
 from cutwater.runtime.seams import Background, Clock
 from cutwater.snapshots.disposal import dispose
+from cutwater.snapshots.format import TaskSnapshot
 from cutwater.snapshots.names import savepoint_name
 from cutwater.snapshots.store import SnapshotStore
+
+_TOKEN_LENGTH = 8
+"""In the name of a savepoint."""
 
 
 class CheckpointedJob(Protocol):
@@ -60,6 +65,7 @@ class Checkpointing:
         background: Background,
         store: SnapshotStore,
         board: StatusBoard,
+        new_token: Callable[[], str],
     ) -> None:
         #: Of the running attempt, and of the one that comes next.
         self.plan = plan
@@ -68,6 +74,7 @@ class Checkpointing:
         self._background = background
         self._store = store
         self._board = board
+        self._new_token = new_token
         self._machine = CheckpointCoordinator(_policy(plan))
         self._pending: dict[CheckpointId, PendingManifest] = {}
         self._attempt = AttemptNumber(0)
@@ -78,6 +85,7 @@ class Checkpointing:
         self._savepoints: dict[CheckpointId, str] = {}
         #: A snapshot of someone else that is ours to delete as soon as we have enough of our own.
         self._claimed: str | None = None
+        self._pickles_told: set[tuple[str, str, str]] = set()
 
     def start(self, tasks: frozenset[TaskId], recovered: Recovered) -> None:
         now = self._clock.now_seconds()
@@ -107,12 +115,21 @@ class Checkpointing:
     def written(self, message: messages.SnapshotWritten) -> None:
         if (pending := self._pending.get(message.checkpoint)) is not None:
             pending.tasks[message.task] = message.snapshot
+        self._warn_of_pickles(message.snapshot)
         now = self._clock.now_seconds()
         self._handle(events.SnapshotAcknowledged(message.attempt, message.checkpoint, message.task, now))
 
     def refused(self, message: messages.SnapshotRefused) -> None:
         now = self._clock.now_seconds()
         self._handle(events.SnapshotDeclined(message.attempt, message.checkpoint, message.task, message.reason, now))
+
+    def _warn_of_pickles(self, snapshot: TaskSnapshot) -> None:
+        for operator, state, kind in set(snapshot.pickled) - self._pickles_told:
+            self._pickles_told.add((operator, state, kind))
+            self._board.warn(
+                f'state "{state}" of operator "{operator}" is pickled: it can be read only as long as {kind} keeps '
+                "its name and fields; give the state a type=…, and fields may come and go"
+            )
 
     def wake_at(self) -> float | None:
         return self._machine.wake_at()
@@ -151,7 +168,7 @@ class Checkpointing:
         # snapshot, because the slot hears of it first; one assigned later is in neither.
         savepoint = ""
         if effect.kind is CheckpointKind.SAVEPOINT and effect.request is not None:
-            name = savepoint_name(self.plan.job_id, effect.checkpoint)
+            name = savepoint_name(self.plan.job_id, effect.checkpoint, self._new_token()[:_TOKEN_LENGTH])
             savepoint = self._savepoints[effect.checkpoint] = f"{self._targets.pop(effect.request)}/{name}"
         now, states = self._clock.now_seconds(), self._job.source_states()
         self._pending[effect.checkpoint] = PendingManifest(

@@ -25,22 +25,14 @@ from cutwater.errors import (
 )
 from cutwater.graph.model import LogicalNode, NodeKind
 from cutwater.graph.plan import JobPlan
-from cutwater.operators.contract import SourceOperator
-from cutwater.operators.metrics import SlotMetrics
 from cutwater.protocol.checkpoint_events import CheckpointKind
-from cutwater.protocol.ids import AttemptNumber, CheckpointId, SlotId, TaskId
+from cutwater.protocol.ids import AttemptNumber, CheckpointId, SlotId
 from cutwater.protocol.lifecycle import JobLifecycle, JobState
 from cutwater.protocol.modes import CheckpointMode
 from cutwater.protocol.restart import GiveUp, RestartAfter
-from cutwater.protocol.source_alignment import (
-    LimitSource,
-    Member,
-    SourceAdvanced,
-    SourceAlignment,
-    SourceFinished,
-    SourceIdled,
-)
+from cutwater.protocol.source_alignment import LimitSource
 from cutwater.runtime import messages
+from cutwater.runtime.aligning import AlignedSources
 from cutwater.runtime.attempt import Attempt
 from cutwater.runtime.checkpointing import Checkpointing
 from cutwater.runtime.job_status import StatusBoard
@@ -51,6 +43,7 @@ from cutwater.runtime.rescaling import Rescaling
 from cutwater.runtime.restoring import orders_for
 from cutwater.runtime.seams import Background, Clock, SlotLines, SlotProvider
 from cutwater.runtime.sources import SourceCoordination
+from cutwater.runtime.stopping import Stopping
 from cutwater.snapshots.store import SnapshotStore
 from cutwater.status import JobStatus
 
@@ -76,15 +69,6 @@ class CoordinatorServices:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stopping:
-    """The sources are to end, or have ended already."""
-
-    savepoint: str
-    drain: bool
-    request: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class _Slot:
     address: str
     host: str
@@ -106,12 +90,11 @@ class Coordinator:
         self._holding_plan: set[SlotId] = set()
         self._attempt: Attempt | None = None
         self._recovered: Recovered | None = None
-        self._stopping: _Stopping | None = None
+        self._stopping = Stopping(self)
         self._requests = Requests()
         self._rescaling = Rescaling(self)
         self._sources: dict[str, SourceCoordination] = {}
-        self._alignment = SourceAlignment({})
-        self._aligned: dict[str, TaskId] = {}
+        self._aligned: AlignedSources | None = None
         self._progress = ReadProgress()
         self._mode = plan.options.checkpoints.checkpoint_mode
         self._restart = plan.options.restart.start(services.random)
@@ -124,6 +107,7 @@ class Coordinator:
             background=services.background,
             store=services.store,
             board=self._board,
+            new_token=services.new_token,
         )
 
     # What the outside calls, from any thread.
@@ -142,11 +126,11 @@ class Coordinator:
 
     def stop(self, *, savepoint: str = "", drain: bool = False, answer: Answer = lambda path, error: None) -> None:
         """Answers when the savepoint is complete; without one there is nothing to answer."""
-        self.post(lambda: self._stop_on_request(_Stopping(savepoint, drain), answer))
+        self.post(lambda: self._stop(savepoint, answer, drain=drain))
 
     def savepoint(self, target: str, answer: Answer) -> None:
         """Answers with the path of the savepoint."""
-        self.post(lambda: self._take_savepoint(target, answer))
+        self.post(lambda: self.take_savepoint(target, answer))
 
     def rescale(self, parallelism: int, answer: Answer) -> None:
         """Checkpoint, then go on from it with another number of tasks; answers when they run."""
@@ -270,9 +254,7 @@ class Coordinator:
         self._rescaling.attempt_started()
 
     def _start_sources(self, attempt: Attempt, recovered: Recovered) -> None:
-        members = _aligned_tasks(self.plan)
-        self._alignment = SourceAlignment(members)
-        self._aligned = {str(task): task for task in members}
+        self._aligned = AlignedSources(self.plan, self._limiter_of(attempt))
         states = assigner_states(recovered.restored) | self._progress.assigners
         for vertex in self.plan.graph.vertices:
             head = vertex.operators[0]
@@ -290,14 +272,22 @@ class Coordinator:
                 )
         for source in list(self._sources.values()):
             source.start()
-        if self._stopping is not None:
-            self._stop(self._stopping)
+        self._stopping.attempt_started()
 
     def _sender_to(self, attempt: Attempt) -> Callable[[int, messages.SplitsAssigned], None]:
         def send(subtask: int, message: messages.SplitsAssigned) -> None:
             self._services.lines.send(attempt.slots[subtask], message)
 
         return send
+
+    def _limiter_of(self, attempt: Attempt) -> Callable[[LimitSource], None]:
+        def limit(effect: LimitSource) -> None:
+            task = effect.task
+            self._services.lines.send(
+                attempt.slot_of[task], messages.TimeLimited(attempt.number, task.vertex, task.subtask, effect.limit_ms)
+            )
+
+        return limit
 
     def _finish_if_over(self) -> None:
         attempt = self._attempt
@@ -309,21 +299,8 @@ class Coordinator:
         if self._mode is CheckpointMode.NONE:
             # Without checkpoints the sinks have committed by themselves at the end of their input.
             self._end(JobState.FINISHED)
-        elif self._stopping is not None and self._stopping.savepoint:
-            request = self._requests.add("savepoint", self._on_savepoint_at_the_end)
-            self._checkpoints.request(CheckpointKind.SAVEPOINT, request, target=self._stopping.savepoint)
         else:
-            self._checkpoints.take_final()
-
-    def _on_savepoint_at_the_end(self, path: str, error: CutwaterError | None) -> None:
-        stopping, self._stopping = self._stopping, None
-        assert stopping is not None
-        self._requests.answer(stopping.request, path, error)
-        if error is None:
-            self._checkpoints.take_final()
-        elif not self.ended and self._attempt is not None:
-            # The job wasn't to end without it: it goes back to its last checkpoint, and on.
-            self._fail(error)
+            self._stopping.all_has_arrived()
 
     def _cancel(self) -> None:
         self._lifecycle.move(JobState.CANCELLING)
@@ -334,26 +311,11 @@ class Coordinator:
             except CutwaterError as error:
                 self._board.warn(f"the checkpoints could not be deleted: {error}")
 
-    def _stop_on_request(self, stopping: _Stopping, answer: Answer) -> None:
-        if not stopping.savepoint:
-            self._stop(self._stopping or stopping)
-        elif self._mode is CheckpointMode.NONE:
-            answer("", ConfigurationError("a job without checkpoints can't take a savepoint"))
-        elif self._stopping is not None:
-            answer("", OperationsError("the job is being stopped already"))
+    def _stop(self, savepoint: str, answer: Answer, *, drain: bool) -> None:
+        if savepoint and self._mode is CheckpointMode.NONE:
+            answer("", _no_savepoints())
         else:
-            self._stop(replace(stopping, request=self._requests.add("stop", answer)))
-
-    def _stop(self, stopping: _Stopping) -> None:
-        self._stopping = stopping
-        if self._attempt is not None and self._attempt.started:
-            self.tell_all(messages.StopSources(self._attempt.number, stopping.drain))
-
-    def _take_savepoint(self, target: str, answer: Answer) -> None:
-        if self._mode is CheckpointMode.NONE:
-            answer("", ConfigurationError("a job without checkpoints can't take a savepoint"))
-            return
-        self._checkpoints.request(CheckpointKind.SAVEPOINT, self._requests.add("savepoint", answer), target=target)
+            self._stopping.start(savepoint, answer, drain=drain)
 
     def _rescale(self, parallelism: int, answer: Answer) -> None:
         try:
@@ -367,14 +329,15 @@ class Coordinator:
     def _check_can_rescale(self) -> None:
         if self._mode is CheckpointMode.NONE:
             raise ConfigurationError("a job without checkpoints can't be rescaled", hint="its state would be lost")
-        if self._lifecycle.state is not JobState.RUNNING or self._stopping is not None:
-            state = "being stopped" if self._stopping is not None else self._lifecycle.state.replace("_", " ")
+        if self._lifecycle.state is not JobState.RUNNING or self._stopping.under_way:
+            state = "being stopped" if self._stopping.under_way else self._lifecycle.state.replace("_", " ")
             raise OperationsError(f"a job that is {state} can't be rescaled now")
 
     def _end(self, state: JobState) -> None:
         self._stop_attempt()
         self._rescaling.job_ended(state)
         self._requests.answer_all(OperationsError(f"the job has ended: {state}"))
+        self._stopping.job_ended(state)
         self._lifecycle.move(state)
         self._services.provider.ensure(0)
         for slot in self._slots:
@@ -413,6 +376,7 @@ class Coordinator:
         if self._mode is CheckpointMode.NONE:
             self._progress.keep(self._sources.values())
         self._sources = {}
+        self._aligned = None
         if attempt is not None:
             self._attempt = None
             self._checkpoints.stop()
@@ -464,7 +428,9 @@ class Coordinator:
                 self._deploy_if_ready()
                 self._rescaling.slot_registered()
             case messages.MetricsReported():
-                self._align_sources(self._board.metrics(slot, message.metrics))
+                metrics = self._board.metrics(slot, message.metrics)
+                if self._aligned is not None and self._attempt is not None and metrics.attempt == self._attempt.number:
+                    self._aligned.advanced(metrics)
             case _:
                 attempt = self._attempt
                 if attempt is not None and message.attempt == attempt.number:
@@ -491,7 +457,8 @@ class Coordinator:
             case messages.SnapshotRefused():
                 self._checkpoints.refused(message)
             case messages.TaskFinished():
-                self._limit_sources(attempt, self._alignment.handle(SourceFinished(message.task)))
+                if self._aligned is not None:
+                    self._aligned.finished(message.task)
                 if attempt.finished(message.task):
                     self._all_tasks_finished()
             case messages.TaskCommitted():
@@ -506,26 +473,6 @@ class Coordinator:
                 self._connector(message.operator).receive(pickle.loads(message.value))
             case _:
                 assert_never(message)
-
-    def _align_sources(self, metrics: SlotMetrics) -> None:
-        attempt = self._attempt
-        if attempt is None or metrics.attempt != attempt.number:
-            return
-        for told in metrics.tasks:
-            task = self._aligned.get(told.task)
-            if task is None:
-                continue
-            event: SourceAdvanced | SourceIdled
-            event = SourceAdvanced(task, told.source_watermark_ms) if told.source_may_lag else SourceIdled(task)
-            self._limit_sources(attempt, self._alignment.handle(event))
-
-    def _limit_sources(self, attempt: Attempt, effects: list[LimitSource]) -> None:
-        for effect in effects:
-            task = effect.task
-            self._services.lines.send(
-                attempt.slot_of[task],
-                messages.TimeLimited(attempt.number, task.vertex, task.subtask, effect.limit_ms),
-            )
 
     def _nodes(self) -> Iterator[LogicalNode]:
         return (node for vertex in self.plan.graph.vertices for node in vertex.operators)
@@ -559,6 +506,26 @@ class Coordinator:
     def request_answered(self, request: str, path: str, reason: str | None) -> None:
         error = None if reason is None else OperationsError("the snapshot that was asked for failed", detail=reason)
         self._requests.answer(request, path, error)
+
+    # What stopping asks of the job.
+
+    def stop_sources(self, *, drain: bool) -> None:
+        if self._attempt is not None and self._attempt.started:
+            self.tell_all(messages.StopSources(self._attempt.number, drain))
+
+    def take_savepoint(self, target: str, answer: Answer) -> None:
+        if self._mode is CheckpointMode.NONE:
+            answer("", _no_savepoints())
+        else:
+            self._checkpoints.request(CheckpointKind.SAVEPOINT, self._requests.add("savepoint", answer), target=target)
+
+    def take_final_checkpoint(self) -> None:
+        self._checkpoints.take_final()
+
+    def last_savepoint_failed(self, error: CutwaterError) -> None:
+        if not self.ended and self._attempt is not None:
+            # It goes back to its last checkpoint, and on.
+            self._fail(error)
 
     # What rescaling asks of the job.
 
@@ -608,15 +575,8 @@ class Coordinator:
         self._services.listener(self._board.status)
 
 
-def _aligned_tasks(plan: JobPlan) -> dict[TaskId, Member]:
-    """The tasks of sources that wait for each other."""
-    members: dict[TaskId, Member] = {}
-    for vertex in plan.graph.vertices:
-        head = vertex.operators[0].build() if vertex.operators[0].kind is NodeKind.SOURCE else None
-        if isinstance(head, SourceOperator) and head.alignment is not None:
-            member = Member(*head.alignment)
-            members.update((TaskId(vertex.uid, subtask), member) for subtask in range(vertex.parallelism))
-    return members
+def _no_savepoints() -> CutwaterError:
+    return ConfigurationError("a job without checkpoints can't take a savepoint")
 
 
 def _has_sink(vertex: Any) -> bool:

@@ -73,9 +73,9 @@ class Recovered:
 class History:
     """Which snapshots count as the job's own past: those of this run, and those it was told to go on from."""
 
-    #: Entries of the journal before this run. What comes later is ours, even when another driver wrote it: one that
-    #: was started in our place while we hung, and whose output we must not repeat.
-    entries_before: int = 0
+    #: Snapshots from before this run. What comes later is ours, even when another driver wrote it: one that was
+    #: started in our place while we hung, and whose output we must not repeat.
+    left_aside: frozenset[SnapshotCompleted] = frozenset()
     restore_path: str | None = None
     #: Drop the state of operators that the job does not have.
     allow_non_restored_state: bool = False
@@ -85,7 +85,7 @@ class History:
     damaged: tuple[tuple[int, str], ...] = ()
 
     def relevant(self, entries: Sequence[JournalEntry]) -> Sequence[JournalEntry]:
-        return entries[self.entries_before :]
+        return [entry for entry in entries if entry not in self.left_aside]
 
 
 def history_of(
@@ -94,9 +94,9 @@ def history_of(
     """What a new run goes on from: "latest", the path of a snapshot, or nothing. May block."""
     if restore == "latest":
         return History(allow_non_restored_state=allow_non_restored_state)
-    entries_before = len(store.journal())
+    before = frozenset(entry for entry in store.journal() if isinstance(entry, SnapshotCompleted))
     path = None if restore is None else absolute_url(restore)
-    return History(entries_before, path, allow_non_restored_state, claim)
+    return History(before, path, allow_non_restored_state, claim)
 
 
 def with_key_groups_restored(plan: JobPlan, history: History, store: SnapshotStore) -> JobPlan:

@@ -105,6 +105,8 @@ class TaskSnapshot(msgspec.Struct, frozen=True):
     file: DataFile | None = None
     databases: tuple[DatabaseFiles, ...] = ()
     tables: tuple[StateTable, ...] = ()
+    pickled: tuple[tuple[str, str, str], ...] = ()
+    """(operator, state, class): state that can be read only as long as the class keeps its name and fields."""
     new_bytes: int = 0
     """What was written for this snapshot; the rest of its size lies there since earlier ones."""
     sync_seconds: float = 0.0

@@ -55,8 +55,9 @@ def table_name(task: TaskId, operator: str, state: str, number: int, attempt: At
     return f"tables/{sanitise(operator)}/{sanitise(state)}/{_task_name(task)}-{number}-a{attempt}.parquet"
 
 
-def savepoint_name(job_id: str, checkpoint: int) -> str:
-    return f"savepoint-{job_id}-{checkpoint}"
+def savepoint_name(job_id: str, checkpoint: int, token: str) -> str:
+    """The token makes it unlike that of any other driver: only who writes a savepoint may ever delete of it."""
+    return f"savepoint-{job_id}-{checkpoint}-{token}"
 
 
 def sanitise(name: str) -> str:

@@ -1,14 +1,13 @@
 """Which snapshots does a job have, and who may add one?
 
     {job_id}/job.json                                        whose folder this is
-    {job_id}/journal/0000000000.json …                       the order that all drivers agree on
+    {job_id}/journal/0000000041.json …                       the order that all drivers agree on (see `journal`)
     {job_id}/chk-{checkpoint}/{task}-a{attempt}.state        data files of an attempt, and last of all
     {job_id}/chk-{checkpoint}/manifest-a{attempt}.json       what belongs together
     {job_id}/shared/{task}-…-c{checkpoint}-a{attempt}-{name} files of databases, first written for this checkpoint
 
-The journal is a sequence of files, each created if absent, so every index has exactly one entry for ever. An attempt
-first claims its number there. A snapshot is complete when its entry is in the journal: whoever appends one looks at
-every entry before it, so an attempt that was superseded meets the newer claim and publishes nothing.
+An attempt first claims its number in the journal. A snapshot is complete when its entry is in there: whoever appends
+one looks at every entry before it, so an attempt that was superseded meets the newer claim and publishes nothing.
 
 Every file in a snapshot's folder bears the number of its attempt. So two attempts that use one checkpoint id never
 touch each other's files: not one that died between manifest and journal, nor one that was thought dead and wakes up.
@@ -21,19 +20,23 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Sequence
-from typing import assert_never
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 
-from cutwater.errors import AttemptFencedError, ConfigurationError, InternalError, SnapshotDamagedError
+from cutwater.errors import AttemptFencedError, ConfigurationError, InternalError, SnapshotDamagedError, StorageError
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
 from cutwater.protocol.recovery import AttemptClaimed, JournalEntry, SnapshotCompleted, may_append
 from cutwater.snapshots import reader
 from cutwater.snapshots.documents import seal, unseal
 from cutwater.snapshots.format import FORMAT_VERSION, Manifest
+from cutwater.snapshots.journal import Journal
 from cutwater.snapshots.names import SHARED, manifest_name, snapshot_folder, writer_of_shared
 from cutwater.snapshots.storage import Storage, open_storage, split_url
+
+JOURNAL_LENGTH_MAX = 100
+"""Files that a new driver may have to read before it knows where it stands."""
 
 _FOLDER = re.compile(r"/chk-(\d+)/")
 _OF_ATTEMPT = re.compile(r"-a(\d+)\.(?:state|json)$")
@@ -44,29 +47,25 @@ class _JobDocument(msgspec.Struct, frozen=True):
     job_name: str
 
 
-class _ClaimDocument(msgspec.Struct, frozen=True, tag_field="entry", tag="attempt_claimed"):
-    attempt: int
-
-
-class _CompletedDocument(msgspec.Struct, frozen=True, tag_field="entry", tag="snapshot_completed"):
-    checkpoint: int
-    attempt: int
-    path: str
-
-
-_EntryDocument = _ClaimDocument | _CompletedDocument
-
-
 class SnapshotStore:
     """The snapshots of one job. Every method may block; background threads may call several at a time."""
 
-    def __init__(self, storage: Storage, job_id: str) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        job_id: str,
+        *,
+        journal_length_max: int = JOURNAL_LENGTH_MAX,
+        open_other: Callable[[str], Storage] = open_storage,
+    ) -> None:
+        """`open_other` opens the storages of savepoints."""
         if not job_id or "/" in job_id or job_id in (".", ".."):
             raise ConfigurationError(f'"{job_id}" can\'t be a job id', hint="use letters, digits, - and _")
         self.storage = storage
         self.job_id = job_id
-        # What was read of the journal. Entries never change, so a prefix stays true; only the tail is read again.
-        self._entries: list[JournalEntry] = []
+        self._open_other = open_other
+        self._journal = Journal(storage, f"{job_id}/journal")
+        self._journal_length_max = journal_length_max
         self._journal_lock = threading.Lock()
         self._attempt: AttemptNumber | None = None
         #: Paths of the shared files that a manifest names, by checkpoint and attempt.
@@ -91,19 +90,19 @@ class SnapshotStore:
     # The journal.
 
     def journal(self) -> list[JournalEntry]:
-        """All entries, oldest first."""
+        """All entries that still matter, oldest first."""
         with self._journal_lock:
-            self._catch_up()
-            return self._entries.copy()
+            self._journal.catch_up()
+            return self._journal.entries.copy()
 
     def claim_attempt(self) -> tuple[AttemptNumber, list[JournalEntry]]:
         """Claims the next attempt number; from now on older attempts can publish nothing. With all entries before."""
         with self._journal_lock:
-            self._catch_up()
+            self._journal.catch_up()
             while True:
-                attempt = AttemptNumber((self._newest_claim() or 0) + 1)
-                before = self._entries.copy()
-                if self._append(AttemptClaimed(attempt)):
+                attempt = AttemptNumber((self._journal.newest_claim or 0) + 1)
+                before = self._journal.entries.copy()
+                if self._journal.append(AttemptClaimed(attempt)):
                     self._attempt = attempt
                     return attempt, before
 
@@ -129,25 +128,26 @@ class SnapshotStore:
         folder = self.folder(manifest.checkpoint)
         entry = SnapshotCompleted(CheckpointId(manifest.checkpoint), AttemptNumber(manifest.attempt), folder)
         with self._journal_lock:
-            self._catch_up()
+            self._journal.catch_up()
             self._refuse_fenced(entry)
             self._write_manifest(folder, manifest)
-            while entry not in self._entries:
+            while entry not in self._journal.entries:
                 self._refuse_fenced(entry)
-                self._append(entry)
+                self._journal.append(entry)
+            self._shorten_journal()
         self._shared[entry.checkpoint, entry.attempt] = _shared_files(folder, manifest)
 
     def publish_savepoint(self, url: str, manifest: Manifest) -> None:
         """Makes a savepoint complete. It is its owner's, not part of the journal: no recovery looks for it."""
         root, folder = split_url(url)
         path = f"{folder}/{manifest_name(manifest.attempt)}"
-        if not open_storage(root).create_if_absent(path, seal(manifest)):
+        if not self._open_other(root).create_if_absent(path, seal(manifest)):
             raise InternalError(f'the savepoint "{url}" was published before')
 
     def discard_savepoint(self, url: str) -> None:
         """Deletes what is there of it."""
         root, folder = split_url(url)
-        open_storage(root).delete_folder(folder)
+        self._open_other(root).delete_folder(folder)
 
     # Snapshots.
 
@@ -294,37 +294,15 @@ class SnapshotStore:
             f"checkpoint {checkpoint} of job {self.job_id} was never completed", detail="the journal does not name it"
         )
 
-    # Under the lock.
-
-    def _catch_up(self) -> None:
-        if not self._entries:
-            for index, path in enumerate(self.storage.list(f"{self.job_id}/journal")):
-                self._entries.append(self._read_entry(index, found=path))
-        while self.storage.exists(self._entry_path(len(self._entries))):
-            self._entries.append(self._read_entry(len(self._entries)))
-
-    def _append(self, entry: JournalEntry) -> bool:
-        """True: the entry is next in the journal. False: another one is; it has been read instead."""
-        index = len(self._entries)
-        created = self.storage.create_if_absent(self._entry_path(index), seal(_document(entry)))
-        self._entries.append(entry if created else self._read_entry(index))
-        return created
-
-    def _read_entry(self, index: int, *, found: str | None = None) -> JournalEntry:
-        path = self._entry_path(index)
-        if found not in (None, path):
-            raise SnapshotDamagedError(f'"{path}" is missing from the journal', detail=f'the next one is "{found}"')
-        document: _EntryDocument = unseal(self.storage.read(path), _EntryDocument, path=path)
-        return _entry(document)
-
-    def _entry_path(self, index: int) -> str:
-        return f"{self.job_id}/journal/{index:010d}.json"
-
-    def _newest_claim(self) -> AttemptNumber | None:
-        return max((entry.attempt for entry in self._entries if isinstance(entry, AttemptClaimed)), default=None)
+    def _shorten_journal(self) -> None:
+        """Under the lock. A failure is no harm: the next checkpoint tries again."""
+        if self._journal.length > self._journal_length_max and self._journal.newest_claim == self._attempt:
+            with suppress(StorageError):
+                there = set(self.storage.list(self.job_id))
+                self._journal.summarise(lambda entry: any(_there([entry], there)))
 
     def _refuse_fenced(self, entry: SnapshotCompleted) -> None:
-        newest = self._newest_claim()
+        newest = self._journal.newest_claim
         if newest is None or newest < entry.attempt:
             raise InternalError(f"attempt {entry.attempt} publishes, but has not claimed its number")
         if newest > entry.attempt:
@@ -351,23 +329,3 @@ def _shared_files(folder: str, manifest: Manifest) -> set[str]:
 
 def _is_shared(path: str) -> bool:
     return f"/{SHARED}/" in path
-
-
-def _document(entry: JournalEntry) -> _EntryDocument:
-    match entry:
-        case AttemptClaimed(attempt):
-            return _ClaimDocument(attempt)
-        case SnapshotCompleted(checkpoint, attempt, path):
-            return _CompletedDocument(checkpoint, attempt, path)
-        case _:
-            assert_never(entry)
-
-
-def _entry(document: _EntryDocument) -> JournalEntry:
-    match document:
-        case _ClaimDocument(attempt=attempt):
-            return AttemptClaimed(AttemptNumber(attempt))
-        case _CompletedDocument(checkpoint=checkpoint, attempt=attempt, path=path):
-            return SnapshotCompleted(CheckpointId(checkpoint), AttemptNumber(attempt), path)
-        case _:
-            assert_never(document)

@@ -80,6 +80,8 @@ class FrozenOperator(Protocol):
     def keyed(self) -> FrozenKeyed | None: ...
     @property
     def lists(self) -> Sequence[FrozenItems]: ...
+    @property
+    def pickled(self) -> tuple[tuple[str, str], ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +108,20 @@ def write_task_snapshot(
                 run.add(operator, name, "keyed", group, data, form=frozen.keyed.kinds.get(name, ""))
         run.add_lists(operator, frozen.lists)
     data = run.data()
-    new_bytes += len(data)
-    if to.storage is None or len(data) <= to.inline_bytes_max:
-        return TaskSnapshot(
-            task.vertex, task.subtask, run.parts(), inline=data, databases=databases, new_bytes=new_bytes
-        )
-    file = DataFile(state_name(task, to.attempt), len(data), run.checksum())
-    to.storage.write(f"{snapshot_folder(to.job_id, checkpoint)}/{file.path}", data)
-    return TaskSnapshot(task.vertex, task.subtask, run.parts(), file=file, databases=databases, new_bytes=new_bytes)
+    file = None
+    if to.storage is not None and len(data) > to.inline_bytes_max:
+        file = DataFile(state_name(task, to.attempt), len(data), run.checksum())
+        to.storage.write(f"{snapshot_folder(to.job_id, checkpoint)}/{file.path}", data)
+    return TaskSnapshot(
+        task.vertex,
+        task.subtask,
+        run.parts(),
+        inline=data if file is None else None,
+        file=file,
+        databases=databases,
+        pickled=_pickled(states),
+        new_bytes=new_bytes + len(data),
+    )
 
 
 def write_task_savepoint(
@@ -130,7 +138,19 @@ def write_task_savepoint(
     file = DataFile(state_name(task, to.attempt), len(data), run.checksum())
     to.write(file.path, data)
     new_bytes = len(data) + sum(table.size_bytes for table in tables)
-    return TaskSnapshot(task.vertex, task.subtask, run.parts(), file=file, tables=tuple(tables), new_bytes=new_bytes)
+    return TaskSnapshot(
+        task.vertex,
+        task.subtask,
+        run.parts(),
+        file=file,
+        tables=tuple(tables),
+        pickled=_pickled(states),
+        new_bytes=new_bytes,
+    )
+
+
+def _pickled(states: Sequence[tuple[str, FrozenOperator]]) -> tuple[tuple[str, str, str], ...]:
+    return tuple((operator, state, kind) for operator, frozen in states for state, kind in frozen.pickled)
 
 
 def _write_databases(

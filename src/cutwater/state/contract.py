@@ -197,6 +197,9 @@ class KeyedBackendSettings:
 class KeyedBackend(ABC):
     """The keyed state of one operator of one task. Used by the loop's thread only."""
 
+    #: By name of a state with a time to live: what was stamped at that time, or before, need not be in a snapshot.
+    expired_at_ms: Callable[[], Mapping[str, int]] = dict
+
     @abstractmethod
     def set_current_key(self, key: Any) -> None:
         """All handles now speak of this key."""

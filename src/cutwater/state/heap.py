@@ -140,7 +140,7 @@ class HeapBackend(KeyedBackend):
         for name in list(self._unplaced):  # nobody has opened it: it stays as it was
             self.table(name, self._restored_kinds[name])
         kinds = {**self._restored_kinds, **self._kinds}
-        view = FrozenTables([self._tables[name].freeze() for name in sorted(self._tables)], kinds)
+        view = FrozenTables([self._tables[name].freeze() for name in sorted(self._tables)], kinds, self.expired_at_ms())
         self._views.add(view)
         return view
 

@@ -24,10 +24,13 @@ import pyarrow as pa
 from cutwater.canonical import StateKind, to_batch
 from cutwater.errors import InternalError
 from cutwater.state.heap_rows import canonical_kind, entries_of, in_rows
+from cutwater.state.ttl import living_pairs
 from cutwater.state.values import ATOMS, Pair, copy_value, dump_pairs, is_immutable
 
 #: pickle holds the GIL for a whole call, so a large group becomes several chunks: the stream never waits long.
 PAIRS_PER_CHUNK_MAX = 4096
+
+_NEVER: Mapping[str, int] = {}
 
 FrozenTable = tuple[str, int, list[dict[Any, Any]]]
 """Name, first group, one dict per group."""
@@ -36,12 +39,15 @@ FrozenTable = tuple[str, int, list[dict[Any, Any]]]
 class FrozenTables:
     """Tables as they were at a barrier: a `FrozenKeyedState`. Made on the loop's thread, read on another."""
 
-    __slots__ = ("__weakref__", "_tables", "kinds", "live")
+    __slots__ = ("__weakref__", "_expired_at_ms", "_tables", "kinds", "live")
 
     database = None
 
-    def __init__(self, tables: list[FrozenTable], kinds: Mapping[str, str]) -> None:
+    def __init__(
+        self, tables: list[FrozenTable], kinds: Mapping[str, str], expired_at_ms: Mapping[str, int] = _NEVER
+    ) -> None:
         self._tables = tables
+        self._expired_at_ms = expired_at_ms
         self.kinds = kinds
         #: False once all bytes are made: from then on the stream may change what it shared with this view.
         self.live = True
@@ -51,7 +57,7 @@ class FrozenTables:
         with self._read_once():
             for name, first, dicts in self._tables:
                 for group, pairs in enumerate(dicts, first):
-                    for part in _parts(pairs):
+                    for part in self._parts(name, pairs):
                         yield name, group, dump_pairs(part, state=name)
                         time.sleep(0)  # lets the stream's thread have the GIL
 
@@ -62,11 +68,21 @@ class FrozenTables:
                 entries = (
                     (group, *entry)
                     for group, pairs in enumerate(dicts, first)
-                    for part in _parts(pairs)
+                    for part in self._parts(name, pairs)
                     for entry in entries_of(self.kinds.get(name, "value"), part)
                 )
                 kind = canonical_kind(self.kinds.get(name, "value"))
                 yield from ((name, kind, to_batch(rows)) for rows in in_rows(name, kind, entries, rows_max))
+
+    def _parts(self, name: str, pairs: dict[Any, Any]) -> Iterator[list[Pair]]:
+        """Small enough to be written at once, without what has expired."""
+        expired_at_ms = self._expired_at_ms.get(name)
+        rest = iter(pairs.items())
+        while part := list(islice(rest, PAIRS_PER_CHUNK_MAX)):
+            if expired_at_ms is not None:
+                part = living_pairs(self.kinds.get(name, "value"), part, expired_at_ms)
+            if part:
+                yield part
 
     @contextmanager
     def _read_once(self) -> Iterator[None]:
@@ -77,12 +93,6 @@ class FrozenTables:
         finally:
             self._tables = []
             self.live = False
-
-
-def _parts(pairs: dict[Any, Any]) -> Iterator[list[Pair]]:
-    rest = iter(pairs.items())
-    while part := list(islice(rest, PAIRS_PER_CHUNK_MAX)):
-        yield part
 
 
 class FrozenViews:

@@ -2,7 +2,8 @@
 
 Each entry (a value, an item of a list, an entry of a map) carries the time at which it was last written, or read.
 An expired entry is never returned. It is deleted when it is met; a sweeper meets a few more after every batch, so that
-keys that never come again go too.
+keys that never come again go too. Where a snapshot is written entry by entry, expired ones are left out of it: that is
+everywhere but in the checkpoints of databases.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from cutwater.durations import Duration, parse_duration
 from cutwater.errors import ConfigurationError
 from cutwater.state.contract import Aggregate, KeyedBackend, ListState, MapState, ValueState
-from cutwater.state.values import copy_value, is_immutable
+from cutwater.state.values import Pair, copy_value, is_immutable
 
 Clock = Callable[[], int]
 State = TypeVar("State", bound="Expiring")
@@ -62,7 +63,11 @@ class _Stamps:
         self.on_read = ttl.refresh == "read"
 
     def lives(self, stamped: Stamped) -> bool:
-        return self.now_ms() - stamped[0] < self._after_ms
+        return stamped[0] > self.expired_at_ms()
+
+    def expired_at_ms(self) -> int:
+        """What was stamped then, or before, has expired."""
+        return self.now_ms() - self._after_ms
 
     def stamp(self, value: Any) -> Stamped:
         return self.now_ms(), value
@@ -244,16 +249,17 @@ class ExpiringStates:
         self._backend = backend
         self._now_ms = now_ms
         self._states: dict[str, Expiring] = {}
+        self._stamps_of: dict[str, _Stamps] = {}
         self._rounds: dict[str, Iterator[Any]] = {}
 
     def value_state(self, name: str, default: Any, ttl: Ttl) -> TtlValueState:
-        return self._kept(name, TtlValueState(self._backend.value_state(name), self._stamps(ttl), name, default))
+        return self._kept(name, TtlValueState(self._backend.value_state(name), self._stamps(name, ttl), name, default))
 
     def list_state(self, name: str, ttl: Ttl) -> TtlListState:
-        return self._kept(name, TtlListState(self._backend.list_state(name), self._stamps(ttl)))
+        return self._kept(name, TtlListState(self._backend.list_state(name), self._stamps(name, ttl)))
 
     def map_state(self, name: str, ttl: Ttl) -> TtlMapState:
-        return self._kept(name, TtlMapState(self._backend.map_state(name), self._stamps(ttl)))
+        return self._kept(name, TtlMapState(self._backend.map_state(name), self._stamps(name, ttl)))
 
     def reducing_state(self, name: str, reduce: Callable[[Any, Any], Any], ttl: Ttl) -> TtlReducingState:
         return self._kept(name, TtlReducingState(self._value(name, ttl), reduce))
@@ -276,12 +282,17 @@ class ExpiringStates:
                 state.purge()
 
     def _value(self, name: str, ttl: Ttl) -> TtlValueState:
-        return TtlValueState(self._backend.value_state(name), self._stamps(ttl), name)
+        return TtlValueState(self._backend.value_state(name), self._stamps(name, ttl), name)
 
-    def _stamps(self, ttl: Ttl) -> _Stamps:
+    def _stamps(self, name: str, ttl: Ttl) -> _Stamps:
         if not isinstance(ttl, Ttl):
             raise ConfigurationError(f"ttl can't be {ttl!r}", hint='give cw.Ttl("1h")')
-        return _Stamps(ttl, self._now_ms)
+        stamps = self._stamps_of[name] = _Stamps(ttl, self._now_ms)
+        self._backend.expired_at_ms = self._expired_at_ms
+        return stamps
+
+    def _expired_at_ms(self) -> dict[str, int]:
+        return {name: stamps.expired_at_ms() for name, stamps in self._stamps_of.items()}
 
     def _kept(self, name: str, state: State) -> State:
         self._states[name] = state
@@ -289,3 +300,22 @@ class ExpiringStates:
 
 
 _NO_KEY: Any = object()
+
+
+def living(kind: str, stored: Any, expired_at_ms: int) -> Any:
+    """What has not expired of an entry, or of the items of a list; None: nothing."""
+    if kind == "list":
+        return [stamped for stamped in stored if stamped[0] > expired_at_ms] or None
+    return stored if stored[0] > expired_at_ms else None
+
+
+def living_pairs(kind: str, pairs: Iterable[Pair], expired_at_ms: int) -> list[Pair]:
+    """Of the keys and values of a state as the heap keeps them: of a map a dict."""
+    if kind == "map":
+        kept = (
+            (key, {inner: stamped for inner, stamped in entries.items() if stamped[0] > expired_at_ms})
+            for key, entries in pairs
+        )
+    else:
+        kept = ((key, living(kind, stored, expired_at_ms)) for key, stored in pairs)
+    return [(key, stored) for key, stored in kept if stored]

@@ -10,6 +10,7 @@ import pickle
 from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
@@ -37,6 +38,18 @@ def is_immutable(value: Any) -> bool:
     if kind is frozenset or (isinstance(value, tuple) and kind.__dictoffset__ == 0):
         return all(type(part) in ATOMS or is_immutable(part) for part in value)
     return False
+
+
+def class_in(value: Any) -> str | None:
+    """The class that pickle has to find again to read this value, or the first item in it; None: plain data."""
+    kind = type(value)
+    if kind in ATOMS:
+        return None
+    if kind in (list, tuple, set, frozenset):
+        return next((found for found in map(class_in, islice(value, 1)) if found), None)
+    if kind is dict:
+        return next((found for pair in islice(value.items(), 1) if (found := class_in(pair))), None)
+    return None if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def copy_value(value: Any, *, state: str, key: Any) -> Any:

@@ -70,6 +70,14 @@ def test_restore_is_passed_on() -> None:
     assert launcher.launched[0][1] == LaunchOptions(restore="savepoints/42")
 
 
+@pytest.mark.parametrize("restore", [None, "latest"])
+def test_only_a_snapshot_of_someone_else_can_be_claimed(restore: str | None) -> None:
+    env = cw.Environment(launcher=FakeLauncher(), checkpoints=cw.Checkpoints(storage="checkpoints"))
+    env.from_collection([1]).sink_to(cw.sinks.discard())
+    with pytest.raises(ConfigurationError, match="nothing to claim"):
+        env.submit("job", restore=restore, claim=True)
+
+
 def test_restoring_the_latest_needs_a_storage() -> None:
     with pytest.raises(ConfigurationError, match="needs to know where the snapshots are"):
         counting(FakeLauncher()).submit("job", restore="latest")

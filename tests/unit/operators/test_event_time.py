@@ -12,7 +12,13 @@ import pytest
 
 from cutwater.batches import ObjectBatch, rows_of, times_of
 from cutwater.errors import BadTimestampError, UserFunctionError
-from cutwater.operators.event_time import AssignTimestampsOperator, TimestampSelector, check_time_column
+from cutwater.operators.event_time import (
+    AssignTimestampsOperator,
+    TimestampSelector,
+    check_time_column,
+    frozen_watermark,
+    restored_watermark,
+)
 from cutwater.protocol.event_time import WatermarkStrategy
 from cutwater.protocol.watermarks import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 
@@ -426,3 +432,33 @@ def test_a_batch_keeps_its_values_and_gets_times(task: Any) -> None:
     chain = task(assigner(TimestampSelector(function=itself)))
     chain.operator.process(ObjectBatch([3, 4], np.array([100, 200])), 0)
     assert (rows_of(chain.batches[0]), chain.batches[0].times.tolist()) == ([3, 4], [3, 4])
+
+
+# After a restore.
+
+
+class FormerTasks:
+    """A task among others, with what those before it have told."""
+
+    def __init__(self, subtask: int, parallelism: int, *told: tuple[int, int, int]) -> None:
+        self.subtask = subtask
+        self.parallelism = parallelism
+        former = (FormerTasks(task, tasks) for task, tasks, _ in told)
+        frozen = (frozen_watermark(task, time) for task, (_, _, time) in zip(former, told, strict=True))
+        self.restored_lists = {"watermark": [item for lists in frozen for found in lists for item in found.items]}
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        (FormerTasks(1, 2, (0, 2, 10), (1, 2, 30)), 30),
+        (FormerTasks(0, 2, (1, 2, 30)), None),
+        (FormerTasks(0, 1, (0, 2, 10), (1, 2, 30)), 10),
+        (FormerTasks(3, 4, (0, 2, 10), (1, 2, 30)), 10),
+        (FormerTasks(3, 4, (1, 2, 30)), None),
+        (FormerTasks(0, 1), None),
+    ],
+    ids=["its own", "its own had not begun", "fewer", "more", "more, and one had not begun", "none"],
+)
+def test_event_time_goes_on_from_the_slowest_unless_one_had_not_begun(task: Any, expected: int | None) -> None:
+    assert restored_watermark(task) == expected

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from cutwater.canonical import from_batch
 from cutwater.errors import ConfigurationError
 from cutwater.snapshots.local_files import LocalFiles
-from cutwater.state.contract import KeyedBackend, KeyedBackendSettings
+from cutwater.state.contract import KeyedBackend, KeyedBackendSettings, RestoredState
 from cutwater.state.heap import HeapBackend
 from cutwater.state.rocksdb.backend import RocksBackend
 from cutwater.state.ttl import ExpiringStates, Ttl
@@ -126,3 +127,35 @@ def test_a_time_to_live_that_makes_no_sense_is_refused(make: Any) -> None:
 def test_something_else_than_a_time_to_live_is_refused(states: ExpiringStates) -> None:
     with pytest.raises(ConfigurationError, match=r"ttl can't be '1h'"):
         states.value_state("v", None, "1h")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("form", ["tables", "chunks"])
+def test_a_snapshot_leaves_out_what_has_expired(
+    backend: KeyedBackend, states: ExpiringStates, clock: Clock, form: str
+) -> None:
+    if form == "chunks" and isinstance(backend, RocksBackend):
+        pytest.skip("its checkpoints are files as they are")
+    for time_ms in (0, 600):
+        clock.now_ms = time_ms
+        backend.set_current_key(f"key-{time_ms}")
+        states.value_state("value", None, SECOND).update("v")
+        states.map_state("map", SECOND).put("m", time_ms)
+        backend.value_state("for ever").update((0, "no stamp"))
+        backend.set_current_key("both")
+        states.list_state("list", SECOND).add(time_ms)
+        states.map_state("map", SECOND).put(f"m-{time_ms}", time_ms)
+    clock.now_ms = 1_200
+    frozen = backend.freeze()
+    made = HeapBackend(KeyedBackendSettings(8, range(8)))
+    if form == "tables":
+        rows = [from_batch(batch, name, kind) for name, kind, batch in frozen.tables(100)]
+        made.restore(RestoredState((), (), rows, {}))
+    else:
+        made.restore(RestoredState(frozen.chunks(), (), (), frozen.kinds))
+    made.set_current_key("both")
+    assert [value for _, value in made.list_state("list").get()] == [600]
+    assert [key for key, _ in made.map_state("map").items()] == ["m-600"]
+    for key in ("key-0", "key-600"):
+        made.set_current_key(key)
+        assert (made.value_state("value").value() is None) == (key == "key-0")
+        assert made.value_state("for ever").value() == (0, "no stamp")

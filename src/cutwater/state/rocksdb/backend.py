@@ -166,7 +166,9 @@ class RocksBackend(KeyedBackend):
         os.rmdir(folder)  # RocksDB wants to make it itself
         self._database.freeze(folder)
         kinds = {**self._restored_kinds, **self._kinds}
-        return FrozenDatabase(folder, self._groups, kinds, dict(self._stored), self._written.__setitem__)
+        return FrozenDatabase(
+            folder, self._groups, kinds, self.expired_at_ms(), dict(self._stored), self._written.__setitem__
+        )
 
     def checkpoint_completed(self, checkpoint: CheckpointId) -> None:
         """From now on the files of this checkpoint need not be uploaded again."""
@@ -283,12 +285,14 @@ class FrozenDatabase:
         folder: str,
         groups: range,
         kinds: dict[str, str],
+        expired_at_ms: Mapping[str, int],
         stored: dict[str, StoredFile],
         written: Callable[[CheckpointId, dict[str, StoredFile]], None],
     ) -> None:
         self._folder = folder
         self.groups = groups
         self.kinds = kinds
+        self._expired_at_ms = expired_at_ms
         #: Files that are on the storage already, by name.
         self.stored = stored
         self._written = written
@@ -299,7 +303,7 @@ class FrozenDatabase:
     def tables(self, rows_max: int) -> Iterator[tuple[str, StateKind, pa.RecordBatch]]:
         """(state name, kind, rows), in the form of savepoints."""
         with closing(open_frozen(self._folder)) as entries:
-            for rows in rows_of(entries, self.kinds, rows_max):
+            for rows in rows_of(entries, self.kinds, rows_max, expired_at_ms=self._expired_at_ms):
                 yield rows.name, rows.kind, to_batch(rows)
         self.discard()
 

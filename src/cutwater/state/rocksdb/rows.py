@@ -12,26 +12,48 @@ from cutwater.canonical import StateRows
 from cutwater.protocol.key_groups import canonical_bytes
 from cutwater.state.heap_rows import Entry, canonical_kind, in_rows
 from cutwater.state.rocksdb.encoding import key_prefix, keys_of, packed, payload_of, split, state_prefix
+from cutwater.state.ttl import living
 from cutwater.state.values import dump_value, load_value
 
 _TIME_BYTES = 8
 _TIME_OFFSET = 1 << 63
 
 
-def rows_of(entries: Rdict, kinds: Mapping[str, str], rows_max: int, *, only: str | None = None) -> Iterator[StateRows]:
-    """All entries, in the order of their key groups. A state comes again with every group. `only`: of this state."""
+def rows_of(
+    entries: Rdict,
+    kinds: Mapping[str, str],
+    rows_max: int,
+    *,
+    only: str | None = None,
+    expired_at_ms: Mapping[str, int] | None = None,
+) -> Iterator[StateRows]:
+    """All entries, in the order of their key groups. A state comes again with every group.
+
+    `only`: of this state. `expired_at_ms`: by name of a state with a time to live, what was stamped then is left out.
+    """
     parts = ((*split(cast(bytes, entry)), stored) for entry, stored in entries.items())
     for name, found in groupby(parts, key=lambda part: part[1]):
         if only not in (None, name):
             continue
         kind = kinds.get(name, "value")
-        yield from in_rows(name, canonical_kind(kind), _entries(name, kind, found), rows_max)
+        every = _entries(name, kind, found)
+        deadline_ms = (expired_at_ms or {}).get(name)
+        if deadline_ms is not None:
+            every = _without_expired(kind, every, deadline_ms)
+        yield from in_rows(name, canonical_kind(kind), every, rows_max)
 
 
 def _entries(name: str, kind: str, parts: Iterable[tuple[int, str, bytes, bytes, bytes]]) -> Iterator[Entry]:
     for group, _, key_data, rest, stored in parts:
         key, namespace = identity_of(kind, stored, key_data, rest)
         yield group, key, namespace, load_value(payload_of(stored), state=name)
+
+
+def _without_expired(kind: str, entries: Iterable[Entry], expired_at_ms: int) -> Iterator[Entry]:
+    for group, key, namespace, stored in entries:
+        kept = living(kind, stored, expired_at_ms)
+        if kept is not None:
+            yield group, key, namespace, kept
 
 
 def identity_of(kind: str, stored: bytes, key_data: bytes, rest: bytes) -> tuple[Any, Any]:

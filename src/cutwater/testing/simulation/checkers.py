@@ -5,7 +5,8 @@
   makes visible only what a completed snapshot holds.
 * A fenced attempt appends nothing to the journal.
 * Consistent cut: in every completed snapshot, state and output are exactly what the records before its source
-  positions make of them. With event time, which is not in those positions: some point of it explains both.
+  positions make of them; of a savepoint, the state is. With event time, which is not in those positions: some point of
+  it explains both.
 * Event time never goes back, not even over a crash, and no record comes behind it (`event_time`).
 * At the end the output is that of a run without failures: not less, not more; and no work is left pending.
 """
@@ -23,15 +24,18 @@ import msgspec
 from cutwater.operators.connect import BROADCAST_STATE
 from cutwater.operators.sink import COMMITTABLES_STATE, decode_committable
 from cutwater.operators.source import READERS_STATE, SplitPosition
+from cutwater.protocol.ids import AttemptNumber, CheckpointId
+from cutwater.protocol.key_groups import MAX_PARALLELISM_LIMIT
 from cutwater.protocol.modes import CheckpointMode
 from cutwater.protocol.recovery import AttemptClaimed, JournalEntry, SnapshotCompleted
 from cutwater.runtime import messages
 from cutwater.runtime.sources import decode_assigner
 from cutwater.snapshots import reader
-from cutwater.snapshots.format import Manifest
-from cutwater.snapshots.names import snapshot_folder
+from cutwater.snapshots.format import Manifest, TaskSnapshot
+from cutwater.snapshots.names import savepoint_name, snapshot_folder
 from cutwater.snapshots.reader import read_parts
 from cutwater.snapshots.store import SnapshotStore
+from cutwater.snapshots.tables import TablesRestore
 from cutwater.state.values import load_pairs
 from cutwater.status import JobStatus
 from cutwater.testing.simulation.cluster import Watcher
@@ -87,9 +91,11 @@ class Checker(Watcher):
 
     def slot_says(self, who: str, message: messages.FromSlot) -> None:
         if isinstance(message, messages.SnapshotWritten) and (file := message.snapshot.file) is not None:
-            folder = snapshot_folder(self._job_id, message.checkpoint)
-            if f"{folder}/{file.path}" not in self._storage.ever_whole:
-                raise InvariantBroken("durable before acknowledged", f"{who} acknowledges {folder}/{file.path}")
+            checkpoint = f"{snapshot_folder(self._job_id, message.checkpoint)}/{file.path}"
+            savepoint = savepoint_name(self._job_id, message.checkpoint, "")
+            written = (path for path in self._storage.ever_whole if path.startswith(savepoint))
+            if checkpoint not in self._storage.ever_whole and not any(path.endswith(file.path) for path in written):
+                raise InvariantBroken("durable before acknowledged", f"{who} acknowledges {checkpoint}")
 
     def commits(self, sink: str, part: str) -> None:
         if self._case.mode is not CheckpointMode.NONE and part not in self._covered[sink]:
@@ -106,8 +112,11 @@ class Checker(Watcher):
 
     def _file_created(self, path: str) -> None:
         if path.startswith(f"{self._job_id}/journal/"):
-            before, self._entries = self._entries, self._store.journal()
-            for entry in self._entries[len(before) :]:
+            # A summary leaves out what no longer matters; here everything is remembered.
+            for entry in self._store.journal():
+                if entry in self._entries:
+                    continue
+                self._entries.append(entry)
                 self._world.note("journal: %s", entry)
                 if isinstance(entry, SnapshotCompleted):
                     self._completed_in_journal(entry)
@@ -140,11 +149,22 @@ class Checker(Watcher):
         if is_newest:
             self._check_cut(entry, manifest)
 
+    def savepoint_taken(self, url: str) -> None:
+        """The coordinator has said that it is complete."""
+        folder = url.rpartition("/")[2]
+        manifest = reader.load_manifest(self._storage.files, folder)
+        problem = reader.verify(self._storage.files, folder, manifest)
+        if problem is not None:
+            raise InvariantBroken("a completed savepoint is whole", problem)
+        taken = SnapshotCompleted(CheckpointId(manifest.checkpoint), AttemptNumber(manifest.attempt), folder)
+        if self._case.cut is None:
+            read = self._read_before(taken, manifest)
+            self._check_state(taken, self._case.state(read), self._keyed_state(taken, manifest))
+
     # The consistent cut.
 
     def _check_cut(self, entry: SnapshotCompleted, manifest: Manifest) -> None:
         read = self._read_before(entry, manifest)
-        expected_state = {name: values for name, values in self._case.state(read).items() if values}
         found_state = self._keyed_state(entry, manifest)
         expected_output = self._case.output(read)
         found_output = Counter(
@@ -158,11 +178,9 @@ class Checker(Watcher):
             if problem:
                 raise InvariantBroken("consistent cut: event time", f"{entry}: {problem}")
             return
+        self._check_state(entry, self._case.state(read), found_state)
         if self._case.mode is CheckpointMode.AT_LEAST_ONCE:
-            self._check_no_less(entry, expected_state, found_state)
             return
-        if found_state != expected_state:
-            raise InvariantBroken("consistent cut: state", f"{entry}\n{_difference(expected_state, found_state)}")
         if found_output != expected_output:
             raise InvariantBroken("consistent cut: output", f"{entry}\n{_surplus(expected_output, found_output)}")
         if self._case.broadcast is not None:
@@ -174,6 +192,13 @@ class Checker(Watcher):
                     raise InvariantBroken(
                         "consistent cut: broadcast", f"task {subtask} has {found}, expected {expected}"
                     )
+
+    def _check_state(self, entry: SnapshotCompleted, expected: States, found: States) -> None:
+        expected = {name: values for name, values in expected.items() if values}
+        if self._case.mode is CheckpointMode.AT_LEAST_ONCE:
+            self._check_no_less(entry, expected, found)
+        elif found != expected:
+            raise InvariantBroken("consistent cut: state", f"{entry}\n{_difference(expected, found)}")
 
     def _check_no_less(self, entry: SnapshotCompleted, expected: States, found: States) -> None:
         for name, values in expected.items():
@@ -204,19 +229,29 @@ class Checker(Watcher):
     def _keyed_state(self, entry: SnapshotCompleted, manifest: Manifest) -> States:
         states: States = {}
         for task in manifest.tasks:
-            data = read_parts(self._storage.files, entry.path, task)
-            for part in task.parts:
-                if part.kind == "keyed":
-                    values = states.setdefault((part.operator, part.name), {})
-                    for chunk in part.chunks:
-                        pairs = load_pairs(
-                            data[chunk.offset : chunk.offset + chunk.length], state=part.name, group=chunk.group
-                        )
-                        for key, value in pairs:
-                            if key in values:
-                                raise InvariantBroken("a key has one owner", f"{entry}: {part.operator} {key}")
-                            values[key] = sorted(value) if isinstance(value, list) else value
+            for operator, name, key, value in (*self._in_chunks(entry, task), *self._in_tables(entry, task)):
+                values = states.setdefault((operator, name), {})
+                if key in values:
+                    raise InvariantBroken("a key has one owner", f"{entry}: {operator} {key}")
+                values[key] = sorted(value) if isinstance(value, list) else value
         return {name: values for name, values in states.items() if values}
+
+    def _in_chunks(self, entry: SnapshotCompleted, task: TaskSnapshot) -> Iterator[tuple[str, str, Any, Any]]:
+        """(operator, state, key, value) of what a task has written for a checkpoint."""
+        data = read_parts(self._storage.files, entry.path, task)
+        for part in task.parts:
+            for chunk in part.chunks if part.kind == "keyed" else ():
+                written = data[chunk.offset : chunk.offset + chunk.length]
+                for key, value in load_pairs(written, state=part.name, group=chunk.group):
+                    yield part.operator, part.name, key, value
+
+    def _in_tables(self, entry: SnapshotCompleted, task: TaskSnapshot) -> Iterator[tuple[str, str, Any, Any]]:
+        """The same for a savepoint."""
+        for operator in {table.operator for table in task.tables}:
+            tables = TablesRestore(self._storage.files, entry.path, [task], operator, range(MAX_PARALLELISM_LIMIT))
+            for rows in tables.rows():
+                for key, value in zip(rows.keys, rows.values, strict=True):
+                    yield operator, rows.name, key, value
 
     def _part(self, sink: str, part: str) -> list[Any]:
         for folder in ("committed", "pending"):

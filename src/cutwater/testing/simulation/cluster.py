@@ -25,6 +25,7 @@ from cutwater.testing.simulation.world import Process, World
 
 #: How long a coordinator goes on that was taken for dead while it waited for the storage.
 CUT_OFF_SECONDS = 2.0
+JOURNAL_LENGTH_MAX = 2
 
 
 class Watcher:
@@ -126,7 +127,9 @@ class CoordinatorNode:
             lines=self,
             provider=self,
             background=SimulatedBackground(world, self.process, serial=True),
-            store=SnapshotStore(run.storage, plan.job_id),
+            store=SnapshotStore(
+                run.storage, plan.job_id, journal_length_max=JOURNAL_LENGTH_MAX, open_other=lambda url: run.storage
+            ),
             new_token=lambda: f"{world.random.getrandbits(64):016x}",
             random=world.random.random,
             listener=self._listen,

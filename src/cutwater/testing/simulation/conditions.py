@@ -22,6 +22,7 @@ class Fault(StrEnum):
     BREAK_CHANNEL = "break channel"
     STALL = "stall process"
     RESCALE = "rescale"
+    SAVEPOINT = "savepoint"
 
 
 class StorageFault(StrEnum):
@@ -40,6 +41,9 @@ class StorageFault(StrEnum):
 
 #: Those that would start the job anew in another driver.
 COORDINATOR_FAULTS = frozenset({Fault.KILL_COORDINATOR, Fault.PARTITION_COORDINATOR})
+
+#: What a person asks for.
+REQUESTS = frozenset({Fault.RESCALE, Fault.SAVEPOINT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,7 @@ def draw_conditions(random: Random, *, coordinator_may_fail: bool, calm: bool = 
     horizon = random.choice((0.05, 0.1, 0.2, 0.4))
     kinds = [kind for kind in Fault if coordinator_may_fail or kind not in COORDINATOR_FAULTS]
     if calm:
-        kinds.remove(Fault.RESCALE)
+        kinds = [kind for kind in kinds if kind not in REQUESTS]
     enabled = random.sample(kinds, random.randint(1, len(kinds)))
     count = 0 if calm else random.choice((0, 1, 2, 3, 5, 8))
     storage_kinds = [kind for kind in StorageFault if coordinator_may_fail or kind is not StorageFault.CUT_OFF]

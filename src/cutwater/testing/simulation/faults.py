@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from cutwater.testing.simulation.run import Run
 
 
-RESCALE_TRIES = 10
-RESCALE_AGAIN_SECONDS = 0.01
+REQUEST_TRIES = 10
+"""A person who hears that the job isn't running just now asks again, a few times."""
+ASK_AGAIN_SECONDS = 0.01
+SAVEPOINTS = "simulated://savepoints"
 
 
 def schedule_faults(run: Run) -> None:
@@ -55,20 +57,37 @@ def _strike(run: Run, fault: Fault) -> None:
                 stalled.stalled_until = world.now + world.delay(0.1)
                 world.note("%s stalls until %s", stalled.name, f"{stalled.stalled_until:.6f}")
         case Fault.RESCALE:
-            _rescale(run, random.choice((1, 2, 3, 4)), tries=RESCALE_TRIES)
+            _rescale(run, random.choice((1, 2, 3, 4)), tries=REQUEST_TRIES)
+        case Fault.SAVEPOINT:
+            _take_savepoint(run, tries=REQUEST_TRIES)
         case _:
             assert_never(fault)
 
 
+def _take_savepoint(run: Run, *, tries: int) -> None:
+    world, official = run.world, run.cluster.official
+    if official is None or not tries:
+        return
+
+    def answer(path: str, error: CutwaterError | None) -> None:
+        world.note("savepoint: %s", path or error)
+        if error is None:
+            run.checker.savepoint_taken(path)
+        elif error.retryable:
+            world.after(world.delay(ASK_AGAIN_SECONDS), partial(_take_savepoint, run, tries=tries - 1))
+
+    official.coordinator.savepoint(SAVEPOINTS, answer)
+    official.process.wake()
+
+
 def _rescale(run: Run, parallelism: int, *, tries: int) -> None:
-    """Asks again a few times, as a person would who hears that the job isn't running just now."""
     world, official = run.world, run.cluster.official
     if official is None or not tries:
         return
 
     def answer(result: str, error: CutwaterError | None) -> None:
         if error is not None and error.retryable:
-            world.after(world.delay(RESCALE_AGAIN_SECONDS), partial(_rescale, run, parallelism, tries=tries - 1))
+            world.after(world.delay(ASK_AGAIN_SECONDS), partial(_rescale, run, parallelism, tries=tries - 1))
 
     world.note("the job is to be rescaled to %s", parallelism)
     official.coordinator.rescale(parallelism, answer)

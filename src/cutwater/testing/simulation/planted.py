@@ -15,23 +15,29 @@ from unittest.mock import patch
 
 import msgspec
 
+from cutwater.operators import event_time
 from cutwater.operators.event_time import EventTime
 from cutwater.operators.sink import WriterOperator
 from cutwater.operators.source import ReaderOperator
 from cutwater.protocol.aligner import BarrierAligner, ChannelEnded
+from cutwater.protocol.checkpoint_events import CheckpointKind
 from cutwater.protocol.commits import CommitLedger
 from cutwater.protocol.elements import Barrier, Watermark
 from cutwater.protocol.event_time import SplitClocks
-from cutwater.runtime import deployment, recovering
+from cutwater.runtime import deployment, messages, recovering
 from cutwater.runtime.chain import Chain
 from cutwater.runtime.channels import InputGate
 from cutwater.runtime.checkpointing import Checkpointing
 from cutwater.runtime.coordinator import Coordinator
 from cutwater.runtime.restoring import OperatorRestore
 from cutwater.runtime.routing import BufferedChannel
+from cutwater.snapshots import journal
+from cutwater.snapshots.documents import seal
+from cutwater.snapshots.journal import Journal
 from cutwater.snapshots.store import SnapshotStore
 from cutwater.snapshots.writer import Destination, write_task_snapshot
 from cutwater.state.tables import KeyGroupTable
+from cutwater.testing.simulation import event_time as simulated_event_time
 from cutwater.testing.simulation import registry
 from cutwater.testing.simulation.connectors import SimulatedSink
 
@@ -217,6 +223,40 @@ def _input_time_not_restored() -> Any:
     return patch.object(Chain, "restored_ms", None)
 
 
+def _slowest_of_those_that_have_begun() -> Any:
+    def restored_watermark(context: Any, name: str = event_time.WATERMARK_STATE) -> int | None:
+        told = [event_time._decode(item) for item in context.restored_lists.get(name, [])]
+        own = [time for task, tasks, time in told if (task, tasks) == (context.subtask, context.parallelism)]
+        return min(own or [time for _, _, time in told], default=None)
+
+    return patch.object(simulated_event_time, "restored_watermark", restored_watermark)
+
+
+def _believes_in_the_hole() -> Any:
+    def append(self: Journal, document: Any) -> bool:
+        index = self._next
+        created = self._storage.create_if_absent(self._path(index), seal(document))
+        if created and not isinstance(document, journal._Summary):
+            self.entries.append(journal._entry(document))
+            self._next += 1
+            return True
+        self.catch_up()
+        return created
+
+    return patch.object(Journal, "_append", append)
+
+
+def _savepoint_commits() -> Any:
+    original = Checkpointing._completed
+
+    def completed(self: Checkpointing, effect: Any) -> None:
+        original(self, effect)
+        if effect.kind is CheckpointKind.SAVEPOINT:
+            self._job.tell_all(messages.CheckpointCompleted(effect.attempt, effect.checkpoint))
+
+    return patch.object(Checkpointing, "_completed", completed)
+
+
 def _fastest_split_decides() -> Any:
     def merge(self: SplitClocks) -> None:
         for split in self._splits.values():
@@ -261,13 +301,18 @@ BUGS: tuple[PlantedBug, ...] = (
     PlantedBug("a newer claim does not fence", "deep", 100, _no_fencing),
     PlantedBug("a barrier overtakes buffered records", "rebalance", 100, _barrier_overtakes_records),
     PlantedBug("the split assigner is snapshotted late", "word_count", 100, _assigner_late),
-    PlantedBug("output of an aborted checkpoint is forgotten", "word_count", 100, _aborted_output_forgotten),
+    PlantedBug("output of an aborted checkpoint is forgotten", "word_count", 400, _aborted_output_forgotten),
     PlantedBug("frozen state goes on changing", "rebalance", 100, _frozen_state_changes),
     PlantedBug("the newest completed snapshot is deleted", "deep", 400, _newest_snapshot_deleted),
     PlantedBug("a late recovery rolls back a newer attempt", "few_splits", 400, _late_rollback),
     PlantedBug("a watermark overtakes buffered records", "event_time", 100, _watermark_overtakes_records),
     PlantedBug("a split's clock is not restored", "event_time", 100, _clocks_not_restored),
     PlantedBug("a task's event time is not restored", "event_time", 100, _input_time_not_restored),
+    PlantedBug(
+        "only tasks that have begun are asked for the time", "event_time", 400, _slowest_of_those_that_have_begun
+    ),
+    PlantedBug("a driver believes in what it wrote below a summary", "word_count", 400, _believes_in_the_hole),
+    PlantedBug("a savepoint commits", "word_count", 400, _savepoint_commits),
     PlantedBug("the fastest split decides about time", "event_time", 100, _fastest_split_decides),
     PlantedBug("an idle split holds time back", "idle", 20, _idle_split_holds_time_back),
     PlantedBug(
