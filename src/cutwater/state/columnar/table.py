@@ -21,6 +21,11 @@ from cutwater.state.columnar.key_index import KeyIndex
 from cutwater.state.columnar.value_columns import Kind, ValueColumn, value_column
 
 _NAMESPACE = "namespace"
+"""Of a state that has several tables; a single one goes without."""
+_PORTION_ROWS = 65_536
+
+Span = tuple[int, int, int]
+"""A key group, and from where to where it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +54,32 @@ class TableLayout:
         return pa.schema([*keys, *values])
 
 
+class GroupOrder:
+    """Where the rows of each key group are in a table. Known as long as no key is added: none is ever removed."""
+
+    def __init__(self) -> None:
+        self._known: tuple[int, int, Codes, list[Span]] | None = None
+
+    def of(self, keys: Sequence[pa.Array], max_parallelism: int) -> tuple[Codes, list[Span]]:
+        """All rows by their group, and from where to where in that order each group is. By any thread."""
+        rows, known = len(keys[0]), self._known
+        if known is None or known[:2] != (rows, max_parallelism):
+            groups = RowGroups(max_parallelism).of(keys)
+            order = np.argsort(groups.astype(np.int16), kind="stable").astype(np.int32)  # 16 bits: sorted by counting
+            starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
+            ends = [*starts[1:].tolist(), rows]
+            spans = list(zip(groups[order[starts]].tolist(), starts.tolist(), ends, strict=True))
+            known = self._known = (rows, max_parallelism, order, spans)
+        return known[2], known[3]
+
+
 class AggregateTable:
     """The values of all keys. Used by the loop's thread only."""
 
     def __init__(self, layout: TableLayout) -> None:
         self.layout = layout
         self._index = KeyIndex([field.type for field in layout.keys])
+        self.group_order = GroupOrder()
         self.values: list[ValueColumn] = [value_column(value.kind, value.inputs) for value in layout.values]
 
     def __len__(self) -> int:
@@ -95,11 +120,11 @@ class FrozenTables:
         self._name = name
         self._layout = layout
         self._max_parallelism = max_parallelism
-        self._tables: list[tuple[int, pa.RecordBatch]] = []
+        self._tables: list[tuple[int, pa.RecordBatch, GroupOrder]] = []
 
     def add(self, table: AggregateTable, namespace: int = 0) -> None:
         if len(table):
-            self._tables.append((namespace, table.as_batch()))
+            self._tables.append((namespace, table.as_batch(), table.group_order))
 
     @property
     def kinds(self) -> dict[str, str]:
@@ -118,17 +143,34 @@ class FrozenTables:
                 yield self._name, "columns", with_group(part, group)
 
     def _by_group(self) -> Iterator[tuple[int, pa.RecordBatch]]:
-        if not self._tables:
+        tables, self._tables = self._tables, []
+        if not tables:
             return
-        tables = [_with_namespace(batch, namespace) for namespace, batch in self._tables]
-        self._tables = []
-        whole = pa.concat_batches(tables) if len(tables) > 1 else tables.pop()
-        groups = RowGroups(self._max_parallelism).of(whole.columns[1 : 1 + len(self._layout.keys)])
-        order = np.argsort(groups.astype(np.int16), kind="stable")  # 16 bits are sorted by counting
-        starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
-        ends = [*starts[1:].tolist(), len(order)]
-        for start, end in zip(starts.tolist(), ends, strict=True):
-            yield int(groups[order[start]]), whole.take(pa.array(order[start:end]))
+        if [namespace for namespace, _, _ in tables] == [0]:
+            _, whole, group_order = tables.pop()
+        else:
+            whole = pa.concat_batches([_with_namespace(batch, namespace) for namespace, batch, _ in tables])
+            group_order = GroupOrder()
+        first_key = whole.num_columns - len(self._layout.schema)
+        keys = whole.columns[first_key : first_key + len(self._layout.keys)]
+        order, spans = group_order.of(keys, self._max_parallelism)
+        for portion in _portions(spans):
+            first, last = portion[0][1], portion[-1][2]
+            rows = whole.take(pa.array(order[first:last]))
+            for group, start, end in portion:
+                yield group, rows.slice(start - first, end - start)
+
+
+def _portions(spans: list[Span]) -> Iterator[list[Span]]:
+    """Groups that are taken at once: one by one takes longer, all together would be a copy of everything."""
+    portion: list[Span] = []
+    for span in spans:
+        portion.append(span)
+        if span[2] - portion[0][1] >= _PORTION_ROWS:
+            yield portion
+            portion = []
+    if portion:
+        yield portion
 
 
 def restored_tables(
@@ -168,6 +210,8 @@ def _from_bytes(data: bytes, layout: TableLayout, *, operator: str) -> pa.Record
     try:
         with pa.ipc.open_stream(data) as reader:
             batch = reader.read_next_batch()
+        if _NAMESPACE not in batch.schema.names:
+            batch = _with_namespace(batch, 0)
         return batch if batch.schema.equals(wanted) else batch.cast(wanted)
     except (pa.ArrowException, ValueError, StopIteration) as error:
         raise SerializationError(
