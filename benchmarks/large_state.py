@@ -68,11 +68,13 @@ def main() -> None:
         f"the slot's peak memory {peak / 1e6:.0f} MB"
     )
     assert right == keys
+    assert peak <= options.slot_megabytes * 1e6, "more memory than the slot has"
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.large_state", description=__doc__.splitlines()[0])
     parser.add_argument("--megabytes", type=int, default=2_048, help="of state")
+    parser.add_argument("--slot-megabytes", type=int, default=512, help="that the slot's process may have in memory")
     parser.add_argument("--state-memory", default="128MB", help="what RocksDB may use of the slot's memory")
     return parser.parse_args()
 
