@@ -44,7 +44,8 @@ class StateHandles:
         self._operator = operator
         self._expiring = ExpiringStates(backend, wall_ms)
         self._has_expiring = False
-        #: States without a declared type that no value was seen of yet, and how to get the one of the current key.
+        #: States without a declared type that no value was seen of yet, and how to get the one of the current key: as
+        #: it is stored, because to look at it must not make it live longer.
         self._untyped: dict[str, Callable[[], Any]] = {}
         self._pickled: list[tuple[str, str]] = []
 
@@ -71,13 +72,13 @@ class StateHandles:
         if kind is not None:
             return self._typed_value(name, default, kind, ttl)
         state = self._expiring_value(name, default, ttl) if ttl else self._backend.value_state(name, default)
-        self._untyped[name] = state.value
+        self._untyped[name] = self._backend.value_state(name).value
         return state
 
     def list_state(self, name: str, kind: Any, ttl: Ttl | None) -> ListState:
         inner: ListState = self._backend.list_state(name) if ttl is None else self._with_ttl().list_state(name, ttl)
         if kind is None:
-            self._untyped[name] = inner.get
+            self._untyped[name] = self._backend.list_state(name).get
             return inner
         codec = self._checked(name, kind, lambda: iter(inner.get()))
         return TypedListState(inner, codec)
@@ -85,7 +86,8 @@ class StateHandles:
     def map_state(self, name: str, kind: Any, ttl: Ttl | None) -> MapState:
         inner: MapState = self._backend.map_state(name) if ttl is None else self._with_ttl().map_state(name, ttl)
         if kind is None:
-            self._untyped[name] = lambda: [value for _, value in islice(inner.items(), 1)]
+            stored = self._backend.map_state(name)
+            self._untyped[name] = lambda: tuple(islice(stored.items(), 1))
             return inner
         codec = self._checked(name, kind, lambda: (value for _, value in inner.items()))
         return TypedMapState(inner, codec)
@@ -93,9 +95,11 @@ class StateHandles:
     def reducing_state(self, name: str, reduce: Callable[[Any, Any], Any], kind: Any, ttl: Ttl | None) -> ReducingState:
         if kind is not None:
             return TypedReducingState(self._typed_value(name, None, kind, ttl), reduce)
-        state: ReducingState = (
-            self._with_ttl().reducing_state(name, reduce, ttl) if ttl else self._backend.reducing_state(name, reduce)
-        )
+        if ttl is not None:
+            expiring = self._with_ttl().reducing_state(name, reduce, ttl)
+            self._untyped[name] = self._backend.value_state(name).value
+            return expiring
+        state = self._backend.reducing_state(name, reduce)
         self._untyped[name] = state.get
         return state
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import msgspec
-import xxhash
 
 from cutwater.errors import ConfigurationError, SnapshotDamagedError
+from cutwater.snapshots.checksums import checksum_of
 from cutwater.snapshots.format import FORMAT_VERSION
 
 Body = TypeVar("Body")
@@ -31,7 +31,7 @@ class _Sealed(msgspec.Struct, frozen=True):
 def seal(body: msgspec.Struct) -> bytes:
     """The document as bytes, for people to read too; equal bodies give equal bytes."""
     text = msgspec.json.format(msgspec.json.encode(body), indent=1)
-    sealed = _Sealed(FORMAT_VERSION, xxhash.xxh3_128_hexdigest(text), msgspec.Raw(text))
+    sealed = _Sealed(FORMAT_VERSION, checksum_of(text), msgspec.Raw(text))
     return msgspec.json.encode(sealed) + b"\n"
 
 
@@ -46,7 +46,7 @@ def unseal(data: bytes, kind: type[Body] | Any, *, path: str) -> Body:
             )
         sealed = msgspec.json.decode(data, type=_Sealed)
         text = bytes(sealed.body)
-        found = xxhash.xxh3_128_hexdigest(text)
+        found = checksum_of(text)
         if found != sealed.checksum:
             raise _damaged(path, f"its checksum differs (expected {sealed.checksum}, found {found})")
         body: Body = msgspec.json.decode(text, type=kind)

@@ -108,12 +108,13 @@ class Journal:
         indexes = self._indexes()
         if not indexes or indexes[-1] < self._next:
             return
+        there = set(indexes)
         found: list[JournalEntry] = []
         for index in range(indexes[-1], -1, -1):
             if index < self._next:
                 found = [*self.entries, *reversed(found)]
                 break
-            if index not in indexes:
+            if index not in there:
                 above = self._path(index + 1)
                 raise SnapshotDamagedError(
                     f'"{self._path(index)}" is missing from the journal', detail=f'the next one is "{above}"'

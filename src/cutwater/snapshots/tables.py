@@ -13,10 +13,10 @@ from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import xxhash
 
 from cutwater.canonical import GROUP, StateKind, StateRows, from_batch, to_stream
 from cutwater.protocol.ids import AttemptNumber, TaskId
+from cutwater.snapshots.checksums import checksum_of
 from cutwater.snapshots.format import StateTable, TaskSnapshot
 from cutwater.snapshots.names import table_name
 from cutwater.snapshots.reader import read_checked
@@ -96,7 +96,7 @@ class _OpenFile:
         assert self._writer is not None
         self._writer.close()
         data = self._sink.getvalue()
-        checksum = xxhash.xxh3_128_hexdigest(data)
+        checksum = checksum_of(data)
         to.write(path, data)
         groups = self.first_group, self.last_group
         return StateTable(operator, self.name, self.kind, self.rows, *groups, path, len(data), checksum)

@@ -45,10 +45,12 @@ def class_in(value: Any) -> str | None:
     kind = type(value)
     if kind in ATOMS:
         return None
-    if kind in (list, tuple, set, frozenset):
-        return next((found for found in map(class_in, islice(value, 1)) if found), None)
+    if kind is tuple:
+        return next((found for found in map(class_in, value) if found), None)
+    if kind in (list, set, frozenset):
+        return class_in(tuple(islice(value, 1)))
     if kind is dict:
-        return next((found for pair in islice(value.items(), 1) if (found := class_in(pair))), None)
+        return class_in(tuple(islice(value.items(), 1)))
     return None if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 

@@ -28,6 +28,9 @@ class Account:
     opened: datetime
 
 
+FIRST_ACCOUNT = Account("Ada", 1, datetime(2026, 1, 1, tzinfo=UTC))
+
+
 @dataclass
 class AccountWithMore:
     owner: str
@@ -168,3 +171,24 @@ def test_a_type_that_can_not_be_stored_is_refused(backend: KeyedBackend) -> None
 
     with pytest.raises(ConfigurationError, match=r"can't have the type .*Plain"):
         opened(backend).value_state("v", None, Plain, None)
+
+
+def test_to_look_for_pickles_finds_them_behind_a_time_to_live_and_lets_nothing_live_longer(
+    backend: KeyedBackend,
+) -> None:
+    now_ms = 0
+    handles = StateHandles(backend, operator="op", wall_ms=lambda: now_ms)
+    read = Ttl("1s", refresh="read")
+    backend.set_current_key("a")
+    value = handles.value_state("value", None, None, read)
+    value.update(FIRST_ACCOUNT)
+    handles.map_state("map", None, read).put("m", FIRST_ACCOUNT)
+    handles.list_state("list", None, read).add(FIRST_ACCOUNT)
+    handles.reducing_state("reduced", lambda old, new: new, None, read).add(FIRST_ACCOUNT)
+    handles.value_state("plain", None, None, read).update((1, "x"))
+    now_ms = 900
+    found = handles.pickled()
+    assert sorted(name for name, _ in found) == ["list", "map", "reduced", "value"]
+    now_ms = 1_500
+    backend.set_current_key("a")
+    assert value.value() is None
