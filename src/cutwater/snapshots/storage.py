@@ -123,18 +123,15 @@ class LocalStorage:
 
     def create_if_absent(self, path: str, data: bytes) -> bool:
         full = self._full(path)
-        folder, name = os.path.split(full)
-        temporary = os.path.join(folder, f".{name}.{uuid.uuid4().hex}{_TEMPORARY}")
+        folder = os.path.dirname(full)
         with _explained("create", full):
             if os.path.exists(full):
                 return False
+            _make_folder(folder)
             try:
-                with _written_durably(temporary) as file:
-                    file.write(data)
-                created = _link(temporary, full)
-            finally:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(temporary)
+                created = _create_from_nameless(full, data)
+            except (OSError, AttributeError):  # no such files on NFS and on macOS; or the folder was just deleted
+                created = _create_from_temporary(full, data)
             # Also when another one created it: who builds on its being there must find it there after a crash.
             _sync_folder(folder)
             return created
@@ -390,6 +387,35 @@ def _created(full: str) -> IO[bytes]:
         with contextlib.suppress(FileNotFoundError):
             return open(full, "wb")
     return open(full, "wb")
+
+
+def _create_from_nameless(full: str, data: bytes) -> bool:
+    """A file that gets its name when it is whole: of a process that is killed before, nothing is left."""
+    descriptor = os.open(os.path.dirname(full), os.O_WRONLY | os.O_TMPFILE, 0o666)
+    with open(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+        open_files = os.open("/proc/self/fd", os.O_RDONLY)
+        try:
+            os.link(str(descriptor), full, src_dir_fd=open_files)
+        except FileExistsError:
+            return False
+        finally:
+            os.close(open_files)
+    return True
+
+
+def _create_from_temporary(full: str, data: bytes) -> bool:
+    folder, name = os.path.split(full)
+    temporary = os.path.join(folder, f".{name}.{uuid.uuid4().hex}{_TEMPORARY}")
+    try:
+        with _written_durably(temporary) as file:
+            file.write(data)
+        return _link(temporary, full)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
 
 
 def _link(temporary: str, full: str) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -134,3 +136,22 @@ def test_one_memory_url_is_one_storage():
 def test_a_url_that_means_nothing_is_refused(url: str):
     with pytest.raises(ConfigurationError, match=url):
         open_storage(url)
+
+
+def test_of_a_driver_that_is_killed_while_it_creates_a_file_nothing_is_left(tmp_path: Path):
+    script = f"""
+import os
+from cutwater.snapshots.storage import LocalStorage
+os.link = lambda *_, **__: os.kill(os.getpid(), 9)
+LocalStorage({str(tmp_path)!r}).create_if_absent("job/file", b"content")
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == -9
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_file_system_that_has_no_nameless_files_creates_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(os, "O_TMPFILE")
+    storage = LocalStorage(str(tmp_path))
+    assert (storage.create_if_absent("file", b"one"), storage.create_if_absent("file", b"two")) == (True, False)
+    assert os.listdir(tmp_path) == ["file"]
+    assert storage.read("file") == b"one"
