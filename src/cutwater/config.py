@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, cast
+from typing import Any, Literal, TypedDict, TypeVar, cast
 
 from cutwater.durations import Duration, parse_duration
 from cutwater.errors import ConfigurationError
@@ -193,8 +193,9 @@ class JobOptions:
     buffer_timeout: Duration = "10ms"
     #: State of a task up to this size travels inside the acknowledgement instead of as a file of its own.
     inline_state_bytes_max: int = 64 * 1024
-    #: None: connections are protected by a secret of the attempt, not encrypted.
-    tls: TlsFiles | None = None
+    #: How connections between the processes of the job are encrypted: "auto" with a certificate that the driver makes
+    #: for the job, `TlsFiles` with your own. None: not at all; a secret of the job keeps strangers out.
+    tls: TlsFiles | Literal["auto"] | None = None
 
     def __post_init__(self) -> None:
         _check_count(self.parallelism, option="parallelism", at_least=1)
@@ -229,8 +230,8 @@ class JobOptions:
             )
         _check_kind(self.chaining, bool, option="chaining", example="True or False")
         _check_count(self.inline_state_bytes_max, option="inline_state_bytes_max", at_least=0)
-        if self.tls is not None:
-            _check_kind(self.tls, TlsFiles, option="tls", example="cw.TlsFiles(certificate=…, key=…, ca=…)")
+        if self.tls is not None and self.tls != "auto":
+            _check_kind(self.tls, TlsFiles, option="tls", example='"auto" or cw.TlsFiles(certificate=…, key=…, ca=…)')
 
     @property
     def state_memory_bytes(self) -> int:
@@ -270,11 +271,14 @@ class OptionValues(TypedDict, total=False):
     chaining: bool
     buffer_timeout: Duration
     inline_state_bytes_max: int
-    tls: TlsFiles | None
+    tls: TlsFiles | Literal["auto"] | None
 
 
 def load_options(path: str | Path) -> OptionValues:
-    """Options from a TOML file; the tables `[checkpoints]` and `[tls]` hold the options of those classes."""
+    """Options from a TOML file; the tables `[checkpoints]` and `[tls]` hold the options of those classes.
+
+    `tls = "auto"` is no table.
+    """
     try:
         loaded: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -289,7 +293,7 @@ def load_options(path: str | Path) -> OptionValues:
         )
     makers: Mapping[str, type[Any]] = {"checkpoints": Checkpoints, "tls": TlsFiles}
     for name, make in makers.items():
-        if name in loaded:
+        if isinstance(loaded.get(name), dict):
             loaded[name] = make(**loaded[name])
     return cast(OptionValues, loaded)
 

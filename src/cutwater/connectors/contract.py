@@ -124,7 +124,8 @@ class WriterContext:
     subtask: int
     parallelism: int
     attempt: AttemptNumber
-    #: Sends a value to the driver's side of this sink (`Sink.receive`); the collecting sink lives on it.
+    #: Sends a value to the driver's side of this sink (`Sink.receive`); the collecting sink lives on it. Plain data
+    #: that msgpack knows: None, bool, int, float, str, bytes, lists and dicts of them.
     report: Any = field(default=None, compare=False)
 
 

@@ -36,6 +36,14 @@ class Announcer:
         for sources, path in by_sink(self._plan.guarantees):
             logger.info("%s: %s → %s: %s", self._title, ", ".join(sources), path.sink, path.guarantee.words)
 
+    def in_clear(self, host: str) -> None:
+        """The job's processes talk over a network, without TLS."""
+        logger.warning(
+            '%s: records, state and snapshots travel in clear between %s and the executors; tls="auto" encrypts them',
+            self._title,
+            host,
+        )
+
     def update(self, status: JobStatus, now_seconds: float) -> None:
         self._tell_waiting(status, now_seconds)
         for recovery in status.recoveries[self._recoveries_told :]:

@@ -20,9 +20,10 @@ from typing import Any
 import cloudpickle
 
 from cutwater.api.launching import LaunchOptions
+from cutwater.config import TlsFiles
 from cutwater.connectors.contract import Source
 from cutwater.deploy.announcer import Announcer
-from cutwater.deploy.session import active_spark, embedded_context
+from cutwater.deploy.session import LOOPBACK, active_spark, embedded_context
 from cutwater.deploy.shipping import pack
 from cutwater.deploy.slot_process import SlotOrder
 from cutwater.deploy.spark import SparkSlotPool, coordinator_hosts
@@ -34,6 +35,7 @@ from cutwater.protocol.lifecycle import JobState
 from cutwater.runtime.coordinator import Coordinator, CoordinatorServices
 from cutwater.runtime.flight.control_frames import LinkTimes
 from cutwater.runtime.flight.control_server import ControlServer
+from cutwater.runtime.flight.credentials import make_credentials, read_credentials
 from cutwater.runtime.messages import FromSlot, SlotRegistered
 from cutwater.runtime.recovering import History, history_of, with_key_groups_restored
 from cutwater.runtime.requests import Answer
@@ -101,19 +103,26 @@ class SparkJob:
         self._over = threading.Event()
         self._loop = ActorLoop(clock)
         host, listen_host = coordinator_hosts(spark)
+        tls = job.options.tls
+        files = tls if isinstance(tls, TlsFiles) else None
+        made = make_credentials() if tls == "auto" else None
+        if tls is None and host != LOOPBACK:
+            announcer.in_clear(host)
         self._control = ControlServer(
             host,
             token,
             deliver=self._deliver,
             lost=self._lost,
-            tls=job.options.tls,
+            tls=read_credentials(files) if files is not None else made,
             times=times,
             listen_host=listen_host,
         )
         self._pool = SparkSlotPool(
             spark,
             job_name=job.name,
-            order=SlotOrder(name="", coordinator=self._control.address, token=token, times=times, tls=job.options.tls),
+            order=SlotOrder(
+                name="", coordinator=self._control.address, token=token, times=times, tls=files, credentials=made
+            ),
             shipment=pack(),
             report=announcer.slot_failed,
         )

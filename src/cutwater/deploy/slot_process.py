@@ -22,12 +22,16 @@ from cutwater.config import TlsFiles
 from cutwater.protocol.ids import SlotId
 from cutwater.runtime.flight.control_frames import LinkTimes
 from cutwater.runtime.flight.control_link import ControlLink
+from cutwater.runtime.flight.credentials import Credentials, read_credentials
+from cutwater.runtime.flight.security import derived_token
 from cutwater.runtime.flight.transport import FlightTransport
 from cutwater.runtime.messages import FromCoordinator, SlotRegistered
 from cutwater.runtime.threads import Actor, ActorLoop, MonotonicClock, ThreadBackground
 
 BACKGROUND_WORKERS_MAX = 4
 EXIT_CODE_ORPHAN = 70
+CHANNELS = "channels"
+"""What the token between slots is for: it must not open the coordinator's door."""
 THREAD_SWITCH_SECONDS = 0.001
 """Python's default of 5 ms is what a network thread waits for the interpreter while user code computes."""
 COLLECTOR_THRESHOLDS = (100_000, 50, 50)
@@ -45,6 +49,9 @@ class SlotOrder(msgspec.Struct, frozen=True):
     """Module and function that make the slot; tests bring their own."""
     times: LinkTimes = LinkTimes()
     tls: TlsFiles | None = None
+    """Files on the slot's own machine."""
+    credentials: Credentials | None = None
+    """What the driver has made for the job instead."""
 
 
 class SlotActor(Actor, Protocol):
@@ -95,14 +102,20 @@ class _SlotProcess:
         self._order = order
         self._loop = ActorLoop(clock)
         host, _, port = order.coordinator.rpartition(":")
-        self._transport = FlightTransport(own_address(host.strip("[]"), int(port)), self._loop.wake, tls=order.tls)
+        tls = read_credentials(order.tls) if order.tls is not None else order.credentials
+        self._transport = FlightTransport(
+            own_address(host.strip("[]"), int(port)),
+            self._loop.wake,
+            token=derived_token(order.token, CHANNELS),
+            tls=tls,
+        )
         self._background = ThreadBackground(workers_max=BACKGROUND_WORKERS_MAX, post=self._post)
         self._link = ControlLink(
             order.coordinator,
             order.token,
             deliver=self._deliver,
             broken=_end_process,
-            tls=order.tls,
+            tls=tls,
             times=order.times,
         )
         self._slot_id = SlotId(f"{order.name}.{_task_attempt()}")

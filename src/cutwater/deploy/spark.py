@@ -7,6 +7,7 @@ starts the task again, as often as its settings allow; when the Spark job ends n
 from __future__ import annotations
 
 import contextlib
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -68,7 +69,7 @@ class SparkSlotPool:
         self._order = order
         self._shipment = shipment
         self._report = report
-        self._jobs = _jobs_of(spark, f"cutwater {job_name} {order.token[:8]}")
+        self._jobs = _jobs_of(spark, f"cutwater {job_name} {secrets.token_hex(4)}")
         self._lock = threading.Lock()
         self._wanted = 0
         self._threads: dict[int, threading.Thread] = {}

@@ -32,7 +32,3 @@ class TaskMetrics(msgspec.Struct, array_like=True):
 class SlotMetrics(msgspec.Struct, array_like=True):
     attempt: int
     tasks: list[TaskMetrics]
-
-
-encode_metrics = msgspec.msgpack.Encoder().encode
-decode_metrics = msgspec.msgpack.Decoder(SlotMetrics).decode

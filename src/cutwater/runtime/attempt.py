@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import assert_never
 
 from cutwater.graph.model import ExecutionGraph
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, SlotId, TaskId
+from cutwater.runtime import messages
 
 
 def tasks_of(graph: ExecutionGraph) -> list[TaskId]:
@@ -31,6 +33,24 @@ class Attempt:
         self.restore_seconds = 0.0
         self.started = False
         self.final: CheckpointId | None = None
+
+    def may_say(self, slot: SlotId, message: messages.OfAttempt) -> bool:
+        """A slot speaks for its own tasks, and only if it has some: registering alone gives no say."""
+        match message:
+            case messages.SplitRequested() | messages.SplitProgressed():
+                return 0 <= message.subtask < len(self.slots) and self.slots[message.subtask] == slot
+            case (
+                messages.SnapshotWritten()
+                | messages.SnapshotRefused()
+                | messages.TaskFinished()
+                | messages.TaskCommitted()
+                | messages.TaskFailed()
+            ):
+                return self.slot_of.get(message.task) == slot
+            case messages.AttemptDeployed() | messages.FirstRecordProcessed() | messages.ConnectorReport():
+                return slot in self.slots
+            case _:
+                assert_never(message)
 
     def tasks_in(self, slot: SlotId) -> tuple[TaskId, ...]:
         return tuple(task for task in self.tasks if self.slot_of[task] == slot)

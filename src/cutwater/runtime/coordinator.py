@@ -6,7 +6,6 @@ It decides nothing by itself that a machine in `protocol` can decide; it keeps t
 
 from __future__ import annotations
 
-import pickle
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -25,6 +24,7 @@ from cutwater.errors import (
 )
 from cutwater.graph.model import LogicalNode, NodeKind
 from cutwater.graph.plan import JobPlan
+from cutwater.operators.metrics import SlotMetrics
 from cutwater.protocol.checkpoint_events import CheckpointKind
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, SlotId
 from cutwater.protocol.lifecycle import JobLifecycle, JobState
@@ -428,13 +428,18 @@ class Coordinator:
                 self._deploy_if_ready()
                 self._rescaling.slot_registered()
             case messages.MetricsReported():
-                metrics = self._board.metrics(slot, message.metrics)
-                if self._aligned is not None and self._attempt is not None and metrics.attempt == self._attempt.number:
-                    self._aligned.advanced(metrics)
+                self._metrics_reported(slot, message.metrics)
             case _:
                 attempt = self._attempt
-                if attempt is not None and message.attempt == attempt.number:
+                if attempt is not None and message.attempt == attempt.number and attempt.may_say(slot, message):
                     self._handle_of_attempt(slot, attempt, message)
+
+    def _metrics_reported(self, slot: SlotId, metrics: SlotMetrics) -> None:
+        attempt = self._attempt
+        if attempt is not None and metrics.attempt == attempt.number and slot in attempt.slots:
+            self._board.metrics(slot, metrics)
+            if self._aligned is not None:
+                self._aligned.advanced(metrics)
 
     def _handle_of_attempt(self, slot: SlotId, attempt: Attempt, message: messages.OfAttempt) -> None:
         match message:
@@ -465,20 +470,22 @@ class Coordinator:
                 attempt.committed(message.task, message.checkpoint)
                 self._finish_if_over()
             case messages.TaskFailed():
-                cause: CutwaterError = pickle.loads(message.error)
+                cause = message.error.to_error()
                 if isinstance(cause, SnapshotDamagedError):
                     self._pass_over_restored(cause)
                 self._suspect(cause) if message.peer_lost else self._fail(cause)
             case messages.ConnectorReport():
-                self._connector(message.operator).receive(pickle.loads(message.value))
+                self._connector_reports(message)
             case _:
                 assert_never(message)
 
     def _nodes(self) -> Iterator[LogicalNode]:
         return (node for vertex in self.plan.graph.vertices for node in vertex.operators)
 
-    def _connector(self, operator: str) -> Any:
-        return next(node.connector for node in self._nodes() if node.uid == operator)
+    def _connector_reports(self, report: messages.ConnectorReport) -> None:
+        for node in self._nodes():
+            if node.uid == report.operator:
+                node.connector.receive(report.value)
 
     def _sinks(self) -> Iterator[Sink]:
         return (node.connector for node in self._nodes() if node.kind is NodeKind.SINK)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from cutwater.errors import CutwaterError, JobFailedError
 from cutwater.graph.plan import JobPlan
-from cutwater.operators.metrics import SlotMetrics, decode_metrics
+from cutwater.operators.metrics import SlotMetrics
 from cutwater.protocol.ids import SlotId
 from cutwater.protocol.lifecycle import JobState
 from cutwater.runtime.attempt import Attempt
@@ -43,9 +43,8 @@ class StatusBoard:
         self._running_seconds = 0.0
         self.status = JobStatus(plan.job_id, plan.name, JobState.CREATED, attempt=0)
 
-    def metrics(self, slot: SlotId, encoded: bytes) -> SlotMetrics:
-        told = self._metrics[slot] = decode_metrics(encoded)
-        return told
+    def metrics(self, slot: SlotId, told: SlotMetrics) -> None:
+        self._metrics[slot] = told
 
     def checkpoint(self, status: CheckpointStatus) -> None:
         self._checkpoints.append(status)

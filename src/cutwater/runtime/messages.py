@@ -6,9 +6,13 @@ Encoded as msgpack with the class name as tag.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
+from cutwater.operators.metrics import SlotMetrics
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, SlotId, TaskId
+from cutwater.runtime.failures import FailureReport
 from cutwater.snapshots.format import TaskSnapshot
 
 
@@ -27,9 +31,9 @@ class SlotRegistered(Message, frozen=True):
 
 
 class MetricsReported(Message, frozen=True):
-    """What the tasks of the slot have counted (see runtime.metrics). Signs of life are the line's own business."""
+    """What the tasks of the slot have counted. Signs of life are the line's own business."""
 
-    metrics: bytes
+    metrics: SlotMetrics
 
 
 class AttemptDeployed(Message, frozen=True):
@@ -94,18 +98,17 @@ class TaskCommitted(Message, frozen=True):
 class TaskFailed(Message, frozen=True):
     attempt: AttemptNumber
     task: TaskId
-    error: bytes
-    """A pickled CutwaterError."""
+    error: FailureReport
     peer_lost: bool = False
     """A channel broke: some other slot is gone, and its own line will say so."""
 
 
 class ConnectorReport(Message, frozen=True):
-    """A value for the driver side of a connector, pickled."""
+    """A value for the driver's side of a connector: plain data, never a pickle."""
 
     attempt: AttemptNumber
     operator: str
-    value: bytes
+    value: Any
 
 
 OfAttempt = (

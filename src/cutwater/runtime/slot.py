@@ -6,21 +6,22 @@ when none has work. It keeps its process, its imports and its job's code from on
 
 from __future__ import annotations
 
-import pickle
 from collections import deque
 from collections.abc import Callable
+from copy import copy
 from typing import Any, assert_never
 
 import cloudpickle
 
-from cutwater.errors import ChannelBrokenError, CutwaterError, InternalError
+from cutwater.errors import ChannelBrokenError
 from cutwater.graph.plan import JobPlan
-from cutwater.operators.metrics import SlotMetrics, encode_metrics
+from cutwater.operators.metrics import SlotMetrics
 from cutwater.protocol.ids import AttemptNumber, SlotId, TaskId
 from cutwater.protocol.lifecycle import TaskState
 from cutwater.protocol.splits import Split
 from cutwater.runtime import messages
 from cutwater.runtime.deployment import Deployment, SlotServices
+from cutwater.runtime.failures import report_of
 from cutwater.runtime.seams import Background, Clock, SlotLink, Transport
 from cutwater.runtime.task import Task
 from cutwater.snapshots.local_files import LocalFiles
@@ -211,7 +212,7 @@ class Slot:
 
     def _tell_failure(self, attempt: AttemptNumber, task: TaskId, error: Exception) -> None:
         peer_lost = isinstance(error, ChannelBrokenError)
-        self._link.send(messages.TaskFailed(attempt, task, pickle_error(error, task), peer_lost))
+        self._link.send(messages.TaskFailed(attempt, task, report_of(error, task), peer_lost))
 
     def _drop_quietly(self) -> None:
         try:
@@ -220,7 +221,7 @@ class Slot:
             self._deployment = None
 
     def _report(self, attempt: int, operator: str, value: Any) -> None:
-        self._link.send(messages.ConnectorReport(attempt, operator, pickle.dumps(value)))  # type: ignore[arg-type]
+        self._link.send(messages.ConnectorReport(attempt, operator, value))  # type: ignore[arg-type]
 
     def _send_metrics_if_due(self) -> None:
         now = self._turn_ended_seconds
@@ -234,12 +235,5 @@ class Slot:
             return
         for task in self._running:
             task.metrics.queued_elements = len(task.inputs)
-        metrics = SlotMetrics(self._deployment.attempt, [task.metrics for task in self._running])
-        self._link.send(messages.MetricsReported(encode_metrics(metrics)))
-
-
-def pickle_error(error: Exception, task: TaskId) -> bytes:
-    """An error that the driver can read, whatever the user's exception was made of."""
-    if isinstance(error, CutwaterError):
-        return pickle.dumps(error)
-    return pickle.dumps(InternalError(f"task {task} failed", detail=f"{type(error).__name__}: {error}"))
+        metrics = SlotMetrics(self._deployment.attempt, [copy(task.metrics) for task in self._running])
+        self._link.send(messages.MetricsReported(metrics))

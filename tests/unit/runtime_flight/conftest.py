@@ -7,6 +7,9 @@ import pytest
 
 from cutwater.runtime.flight.transport import FlightTransport
 
+#: What all slots of a job know.
+JOB_TOKEN = "job's secret"
+
 MakeTransport = Callable[..., FlightTransport]
 
 
@@ -16,7 +19,8 @@ def make_transport() -> Iterator[MakeTransport]:
     transports: list[FlightTransport] = []
 
     def make(**options: Any) -> FlightTransport:
-        transports.append(FlightTransport("127.0.0.1", options.pop("on_ready", lambda: None), **options))
+        options = {"on_ready": lambda: None, "token": JOB_TOKEN, **options}
+        transports.append(FlightTransport("127.0.0.1", **options))
         return transports[-1]
 
     yield make

@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow.flight as flight
 
-from cutwater.config import TlsFiles
 from cutwater.runtime.flight.control_frames import HANG_UP, MESSAGE, SIGN_OF_LIFE, LinkTimes
+from cutwater.runtime.flight.credentials import Credentials
 from cutwater.runtime.flight.security import call_options, connect, end_call
 from cutwater.runtime.messages import FromCoordinator, FromSlot, SlotRegistered, decode_from_coordinator, encode
 
@@ -32,7 +32,7 @@ class ControlLink:
         *,
         deliver: Callable[[FromCoordinator], None],
         broken: Callable[[str], None],
-        tls: TlsFiles | None = None,
+        tls: Credentials | None = None,
         times: LinkTimes | None = None,
     ) -> None:
         self._address = address

@@ -14,10 +14,10 @@ from typing import Any
 
 import pyarrow.flight as flight
 
-from cutwater.config import TlsFiles
 from cutwater.protocol.heartbeats import HeartbeatMonitor
 from cutwater.protocol.ids import SlotId
 from cutwater.runtime.flight.control_frames import HANG_UP, MESSAGE, SIGN_OF_LIFE, LinkTimes
+from cutwater.runtime.flight.credentials import Credentials
 from cutwater.runtime.flight.security import address_of, require_token, server_arguments
 from cutwater.runtime.flight.transport import shut_down
 from cutwater.runtime.messages import FromCoordinator, FromSlot, SlotRegistered, decode_from_slot, encode
@@ -40,7 +40,7 @@ class ControlServer:
         *,
         deliver: Callable[[SlotId, FromSlot], None],
         lost: Callable[[SlotId, str], None],
-        tls: TlsFiles | None = None,
+        tls: Credentials | None = None,
         times: LinkTimes | None = None,
         listen_host: str | None = None,
     ) -> None:
@@ -180,9 +180,7 @@ class _ControlFlightServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         """On a gRPC thread for as long as the slot lives."""
-        registered = _message(reader.read_chunk().app_metadata)
-        if not isinstance(registered, SlotRegistered):
-            raise flight.FlightUnauthenticatedError("the first message must register the slot")
+        registered = _registration(reader)
         line = _Line(registered.slot)
         self._lines.add(line, registered)
         thread = threading.Thread(target=line.write_all, args=(writer,), name=f"cutwater-line-{line.slot}", daemon=True)
@@ -205,6 +203,16 @@ class _ControlFlightServer(flight.FlightServerBase):  # type: ignore[misc]
             line.queue.put(None)
             thread.join()
             line.over.set()
+
+
+def _registration(reader: Any) -> SlotRegistered:
+    try:
+        message = _message(reader.read_chunk().app_metadata)
+    except Exception:  # whatever came is no message of ours, and the caller learns nothing of why
+        message = None
+    if not isinstance(message, SlotRegistered):
+        raise flight.FlightUnauthenticatedError("the first message must register the slot")
+    return message
 
 
 def _message(frame: Any) -> FromSlot | None:

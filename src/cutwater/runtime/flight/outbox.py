@@ -8,7 +8,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -19,10 +19,11 @@ from cutwater.protocol.elements import EndOfInput
 from cutwater.runtime.flight import wire
 from cutwater.runtime.flight.inbox import QueueLimits
 from cutwater.runtime.flight.peers import Peer
-from cutwater.runtime.flight.security import call_options, end_call
+from cutwater.runtime.flight.security import bearer, call_options, end_call
 from cutwater.runtime.seams import ChannelId, Element
 
 CHANNEL_HEADER = "cutwater-channel"
+ATTEMPT_HEADER = "cutwater-attempt"
 PING_SECONDS = 1.0
 """An idle sender writes this often, so that a receiver that closed gets its thread back, and a dead one is noticed."""
 CONNECT_RETRY_SECONDS = 0.02
@@ -38,13 +39,14 @@ class Outbox:
         peer: Peer,
         *,
         token: str,
+        headers: Sequence[tuple[str, str]],
         limits: QueueLimits,
         on_ready: Callable[[], None],
         connect_timeout_seconds: float,
     ) -> None:
         self._channel = channel
         self._peer = peer
-        self._options = call_options(token, [(CHANNEL_HEADER, channel_text(channel))])
+        self._options = call_options(token, headers)
         self._limits = limits
         self._on_ready = on_ready
         self._connect_timeout_seconds = connect_timeout_seconds
@@ -192,6 +194,11 @@ class Outbox:
             detail=f"attempt {self._channel.attempt}, slot at {self._peer.address}: {reason}",
         )
         self._on_ready()
+
+
+def channel_headers(channel: ChannelId, token: str) -> list[tuple[str, str]]:
+    """Which channel a call is for, and that its caller takes part in the attempt."""
+    return [(CHANNEL_HEADER, channel_text(channel)), (ATTEMPT_HEADER, bearer(token))]
 
 
 def channel_text(channel: ChannelId) -> str:

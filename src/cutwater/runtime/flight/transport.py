@@ -1,7 +1,8 @@
 """How do elements get from slot to slot?
 
-One Flight server for each slot; one DoExchange call for each channel, made by the sender. The headers of the call
-name the channel and show the attempt's token, and are checked before the call reaches anything else.
+One Flight server for each slot; one DoExchange call for each channel, made by the sender. The headers of the call show
+that the caller belongs to the job, then name the channel and show the attempt's token; they are checked in this order,
+before the call reaches anything else.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ from typing import Any
 
 import pyarrow.flight as flight
 
-from cutwater.config import TlsFiles
 from cutwater.protocol.ids import AttemptNumber
 from cutwater.runtime.flight import wire
+from cutwater.runtime.flight.credentials import Credentials
 from cutwater.runtime.flight.inbox import Inbox, QueueLimits
-from cutwater.runtime.flight.outbox import CHANNEL_HEADER, Outbox, channel_text
+from cutwater.runtime.flight.outbox import ATTEMPT_HEADER, CHANNEL_HEADER, Outbox, channel_headers, channel_text
 from cutwater.runtime.flight.peers import Peers
 from cutwater.runtime.flight.security import (
     address_of,
     connect,
     first_header,
+    refusal,
     require_token,
     server_arguments,
 )
@@ -39,14 +41,16 @@ class FlightTransport:
         host: str,
         on_ready: Callable[[], None],
         *,
-        tls: TlsFiles | None = None,
+        token: str,
+        tls: Credentials | None = None,
         limits: QueueLimits | None = None,
         connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS,
     ) -> None:
         self._on_ready = on_ready
         self._limits = limits or QueueLimits()
         self._connect_timeout_seconds = connect_timeout_seconds
-        self._gate = _Gate()
+        self._token = token
+        self._gate = _Gate(token)
         self._peers = Peers(lambda address: connect(address, tls))
         self._outboxes: dict[AttemptNumber, list[Outbox]] = {}
         self._server = _ChannelServer(self._gate, **server_arguments(host, tls))
@@ -65,7 +69,8 @@ class FlightTransport:
         outbox = Outbox(
             channel,
             self._peers.hold(channel.attempt, address),
-            token=token,
+            headers=channel_headers(channel, token),
+            token=self._token,
             limits=self._limits,
             on_ready=self._on_ready,
             connect_timeout_seconds=self._connect_timeout_seconds,
@@ -95,8 +100,9 @@ def shut_down(server: Any) -> None:
 class _Gate(flight.ServerMiddlewareFactory):  # type: ignore[misc]
     """Who may connect to which channel. Used by the loop's thread and by gRPC's."""
 
-    def __init__(self) -> None:
+    def __init__(self, token: str) -> None:
         self._lock = threading.Lock()
+        self._token = token
         self._tokens: dict[AttemptNumber, str] = {}
         self._inboxes: dict[AttemptNumber, dict[str, Inbox]] = {}
         self._newest_shut = -1
@@ -121,10 +127,11 @@ class _Gate(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
     def start_call(self, info: Any, headers: Mapping[str, Sequence[str | bytes]]) -> _Admission:
         """On a gRPC thread, before the call: finds the channel or refuses. Unavailable: try again later."""
+        require_token(headers, self._token)
         name = first_header(headers, CHANNEL_HEADER)
         attempt_text = name.partition(".")[0]
         if not attempt_text.isascii() or not attempt_text.isdigit():
-            raise flight.FlightUnauthenticatedError("the call names no channel")
+            raise refusal()
         attempt = AttemptNumber(int(attempt_text))
         with self._lock:
             token = self._tokens.get(attempt)
@@ -132,7 +139,7 @@ class _Gate(flight.ServerMiddlewareFactory):  # type: ignore[misc]
                 if attempt <= self._newest_shut:
                     raise flight.FlightUnauthenticatedError(f"attempt {attempt} is over here")
                 raise flight.FlightUnavailableError(f"attempt {attempt} is not deployed here yet")
-            require_token(headers, token)
+            require_token(headers, token, ATTEMPT_HEADER)
             inbox = self._inboxes[attempt].get(name)
             if inbox is None:
                 raise flight.FlightUnavailableError(f"channel {name} is not open here yet")
