@@ -119,4 +119,4 @@ class Inbox:
 
 def _is_end(frame: pa.Buffer) -> bool:
     view = memoryview(frame).cast("B")
-    return view[0] != wire.PICKLE_FIRST_BYTE and isinstance(wire.from_metadata(frame), EndOfInput)
+    return view[:1] != wire.PICKLE_FIRST_BYTE and isinstance(wire.from_metadata(frame), EndOfInput)

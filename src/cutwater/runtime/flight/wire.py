@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, assert_never
 
 import cloudpickle
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from cutwater.batches import ObjectBatch, Times
@@ -20,7 +21,7 @@ from cutwater.protocol.elements import Barrier, Control, EndOfInput, Idle, Water
 from cutwater.protocol.ids import CheckpointId
 from cutwater.runtime.seams import Element
 
-PICKLE_FIRST_BYTE = 0x80
+PICKLE_FIRST_BYTE = b"\x80"
 CONTROL_BYTES = 64
 """What a control element counts for in a bounded queue."""
 
@@ -50,10 +51,12 @@ def to_frame(element: Element) -> tuple[Frame, int]:
 def from_metadata(metadata: bytes | pa.Buffer) -> Element:
     """The element that a message without a batch stands for."""
     view = memoryview(metadata).cast("B")  # Arrow's buffers are signed
-    if view[0] == PICKLE_FIRST_BYTE:
-        records = _unpickled(view)
-        return ObjectBatch(*records) if isinstance(records, tuple) else ObjectBatch(records)
-    kind, value, text = _decode(view)
+    if view[:1] == PICKLE_FIRST_BYTE:
+        return _batch_of(_unpickled(view))
+    try:
+        kind, value, text = _decode(view)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SerializationError("something arrived that is no element", detail=str(error)) from error
     match kind:
         case "barrier":
             return Barrier(CheckpointId(value), text)
@@ -97,10 +100,19 @@ def _pickled(values: list[Any] | tuple[list[Any], Times]) -> bytes:
             ) from error
 
 
-def _unpickled(view: memoryview) -> list[Any] | tuple[list[Any], Times]:
+def _batch_of(records: Any) -> ObjectBatch:
+    match records:
+        case list():
+            return ObjectBatch(records)
+        case (list(), np.ndarray()):
+            return ObjectBatch(*records)
+        case _:
+            raise SerializationError("something arrived that is no batch of records", detail=type(records).__name__)
+
+
+def _unpickled(view: memoryview) -> Any:
     try:
-        values: list[Any] | tuple[list[Any], Times] = pickle.loads(view)  # from a slot that showed the attempt's token
-        return values
+        return pickle.loads(view)  # from a slot that showed the attempt's token
     except Exception as error:
         raise SerializationError(
             "records from another task can't be read",
