@@ -177,13 +177,12 @@ class WindowedStream:
         self, aggregations: dict[str, Aggregation], operation: str, settings: OperatorSettings, process: Any = None
     ) -> DataStream:
         names = tuple(aggregations)
-        folds = [fold_of(aggregation) for aggregation in aggregations.values()]
         several = operation == "aggregate"
         if process is None:
             results: Results = self._rows(names, several=several)
         else:
             results = Processed(process, aggregate_names=names, of_records=False)
-        fold = Several(folds) if several else folds[0]
+        fold = Several(aggregations) if several else fold_of(next(iter(aggregations.values())))
         return self._apply(operation, fold, results, settings, process, aggregations if process is None else None)
 
     def _rows(self, names: tuple[str, ...], *, several: bool) -> Rows:

@@ -24,3 +24,8 @@ class Aggregation:
 
     kind: AggregationKind
     value: ValueSelector = None
+
+    @property
+    def described(self) -> str:
+        """In a snapshot: what is aggregated. Of a function nothing is known."""
+        return f"{self.kind} of {self.value}" if isinstance(self.value, str | int) else self.kind

@@ -15,11 +15,12 @@ import numpy as np
 
 from cutwater.batches import Batch, ObjectBatch, rows_of, times_of
 from cutwater.graph.keys import KeySelector
-from cutwater.operators.aggregations import ValueSelector
+from cutwater.operators.aggregations import Aggregation, AggregationKind, ValueSelector
 from cutwater.operators.contract import PYTHON_ROWS_MAX, Operator, OperatorContext, OperatorSnapshot
 from cutwater.operators.keyed_values import MISSING, KeyedValues
 from cutwater.operators.user_code import NO_RECORD, keys_of, last_taken, map_rows, raise_user_error
 from cutwater.protocol.ids import CheckpointId
+from cutwater.protocol.state_layout import StateLayout
 from cutwater.state.contract import Aggregate, KeyedBackend
 
 
@@ -58,7 +59,7 @@ class RunningOperator(Operator):
 
     def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
         assert self._backend is not None, "not open"
-        return OperatorSnapshot(keyed=self._backend.freeze())
+        return OperatorSnapshot(keyed=self._backend.freeze(), layout=self.layout)
 
     def close(self) -> None:
         if self._backend is not None:
@@ -92,6 +93,10 @@ class RunningCount(RunningOperator):
 
     state_name = "count"
 
+    @property
+    def layout(self) -> StateLayout:
+        return (("count", "count"),)
+
     def _inputs_of(self, batch: Batch, keys: list[Any]) -> list[Any]:
         return keys
 
@@ -106,9 +111,15 @@ class RunningCount(RunningOperator):
 
 
 class _RunningOfValue(RunningOperator):
+    kind: ClassVar[AggregationKind]
+
     def __init__(self, key: KeySelector, value: ValueSelector = None, update: str = "record") -> None:
         super().__init__(key, update)
         self._value = value
+
+    @property
+    def layout(self) -> StateLayout:
+        return ((self.kind, Aggregation(self.kind, self._value).described),)
 
     def _inputs_of(self, batch: Batch, keys: list[Any]) -> list[Any]:
         return values_of(self._value, batch, operator=self.context.name)
@@ -117,7 +128,7 @@ class _RunningOfValue(RunningOperator):
 class RunningSum(_RunningOfValue):
     """(key, sum so far): of anything that can be added. Here and below None counts for nothing, as in SQL."""
 
-    state_name = "sum"
+    state_name = kind = "sum"
 
     def _update(self, keys: list[Any], inputs: Iterator[Any]) -> list[Any]:
         group_of, groups = self._values.group_of, self._values.groups()
@@ -134,7 +145,7 @@ class RunningSum(_RunningOfValue):
 class RunningMin(_RunningOfValue):
     """(key, smallest so far); of equal ones the first."""
 
-    state_name = "min"
+    state_name = kind = "min"
 
     def _update(self, keys: list[Any], inputs: Iterator[Any]) -> list[Any]:
         group_of, groups = self._values.group_of, self._values.groups()
@@ -151,7 +162,7 @@ class RunningMin(_RunningOfValue):
 class RunningMax(_RunningOfValue):
     """(key, largest so far); of equal ones the first."""
 
-    state_name = "max"
+    state_name = kind = "max"
 
     def _update(self, keys: list[Any], inputs: Iterator[Any]) -> list[Any]:
         group_of, groups = self._values.group_of, self._values.groups()

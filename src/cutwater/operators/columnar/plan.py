@@ -18,7 +18,7 @@ from cutwater.errors import UserError
 from cutwater.operators.aggregations import Aggregation, AggregationKind
 from cutwater.state.columnar.buffers import plain_type
 from cutwater.state.columnar.key_index import can_be_indexed
-from cutwater.state.columnar.table import TableLayout, ValueLayout
+from cutwater.state.columnar.layout import TableLayout, ValueLayout
 from cutwater.state.columnar.value_columns import Kind, can_be_aggregated
 
 _PARTIAL = "__partial_"
@@ -150,15 +150,21 @@ class _Planner:
         if kind == "mean":
             if not can_be_aggregated(inputs, "sum"):
                 return None
-            stored = (self.stored("sum", column, pa.float64()), self.stored("count", column))
+            # The sum that a mean needs is one of floats, and shared with a sum of the column where that is one, too.
+            total = "sum" if pa.types.is_float64(inputs) else "floatsum"
+            stored = (self.stored("sum", column, pa.float64(), name=total), self.stored("count", column))
             return Result(name, kind, stored, pa.float64())
         if not can_be_aggregated(inputs, kind):
             return None
         position = self.stored(kind, column, inputs)
         return Result(name, kind, (position,), self.values[position].layout.stored)
 
-    def stored(self, kind: Kind, column: str | None, inputs: pa.DataType | None = None) -> int:
-        value = StoredValue(kind, column, ValueLayout(kind, inputs))
+    def stored(
+        self, kind: Kind, column: str | None, inputs: pa.DataType | None = None, *, name: str | None = None
+    ) -> int:
+        """`name`: what the value is called in snapshots, if that is not its kind."""
+        named = (name or kind) if column is None else f"{name or kind}_{column}"
+        value = StoredValue(kind, column, ValueLayout(named, kind, inputs))
         if value not in self.values:
             self.values.append(value)
         return self.values.index(value)

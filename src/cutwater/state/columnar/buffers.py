@@ -43,6 +43,11 @@ def is_text(kind: pa.DataType) -> bool:
     )
 
 
+def is_string(kind: pa.DataType) -> bool:
+    """Text, of what `is_text`; else binary values."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
 def is_whole(kind: pa.DataType) -> bool:
     """Its values are whole numbers of 64 bits or fewer, or stand for such."""
     return bool(
@@ -105,7 +110,7 @@ def validity_of(column: pa.Array) -> Bytes:
 
 def text_array(kind: pa.DataType, text: Text, used_bytes: int) -> pa.Array:
     """An Arrow column on this memory; the values must lie one behind the other from byte 0 on."""
-    large = pa.large_string() if pa.types.is_string(kind) or pa.types.is_large_string(kind) else pa.large_binary()
+    large = pa.large_string() if is_string(kind) else pa.large_binary()
     buffers = [None, pa.py_buffer(text.offsets), pa.py_buffer(text.data[:used_bytes])]
     array = pa.Array.from_buffers(large, len(text), buffers)
     return array if kind == large else array.cast(kind)

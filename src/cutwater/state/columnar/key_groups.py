@@ -13,7 +13,7 @@ from cutwater.batches import decoded
 from cutwater.errors import KeyTypeError
 from cutwater.protocol.key_groups import subtask_of
 from cutwater.state.columnar import hashing
-from cutwater.state.columnar.buffers import Codes, codes_of, integers_of, is_text, text_of
+from cutwater.state.columnar.buffers import Codes, codes_of, integers_of, is_string, is_text, text_of
 from cutwater.state.columnar.compiling import kernel
 from cutwater.state.columnar.key_index import identity_of
 
@@ -119,8 +119,7 @@ def _add(crcs: hashing.Crcs, column: pa.Array, *, framed: bool) -> None:
     kind = column.type
     if is_text(kind):
         text = text_of(column)
-        is_string = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        hashing.add_bytes(crcs, text.offsets, text.data, ord("s" if is_string else "b"), framed)
+        hashing.add_bytes(crcs, text.offsets, text.data, ord("s" if is_string(kind) else "b"), framed)
         return
     numbers = integers_of(column)
     prefix = b"i"
