@@ -23,6 +23,7 @@ from cutwater.durations import Duration, parse_duration
 from cutwater.errors import ConfigurationError, GraphError, UserError
 from cutwater.graph.keys import KeySelector
 from cutwater.operators.aggregations import Aggregation, ValueSelector
+from cutwater.operators.columnar.plan import check_values
 from cutwater.operators.keyed import (
     RunningAggregate,
     RunningCount,
@@ -176,6 +177,7 @@ class WindowedStream:
     def _built_in(
         self, aggregations: dict[str, Aggregation], operation: str, settings: OperatorSettings, process: Any = None
     ) -> DataStream:
+        check_values(self._stream.schema, aggregations)
         names = tuple(aggregations)
         several = operation == "aggregate"
         if process is None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from cutwater.batches import Batch, ObjectBatch, rows_of, times_of
 from cutwater.graph.keys import KeySelector
-from cutwater.operators.aggregations import Aggregation, AggregationKind, ValueSelector
+from cutwater.operators.aggregations import Aggregation, AggregationKind, ValueSelector, summand
 from cutwater.operators.contract import PYTHON_ROWS_MAX, Operator, OperatorContext, OperatorSnapshot
 from cutwater.operators.keyed_values import MISSING, KeyedValues
 from cutwater.operators.user_code import NO_RECORD, keys_of, last_taken, map_rows, raise_user_error
@@ -126,7 +126,7 @@ class _RunningOfValue(RunningOperator):
 
 
 class RunningSum(_RunningOfValue):
-    """(key, sum so far): of anything that can be added. Here and below None counts for nothing, as in SQL."""
+    """(key, sum so far): of anything that can be added but texts. Here and below None counts for nothing, as in SQL."""
 
     state_name = kind = "sum"
 
@@ -137,13 +137,13 @@ class RunningSum(_RunningOfValue):
             sums = groups[group_of[key]]
             total = sums.get(key, None)
             if value is not None:
-                sums[key] = total = value if total is None else total + value
+                sums[key] = total = summand(value) if total is None else total + value
             results.append((key, total))
         return results
 
 
 class RunningMin(_RunningOfValue):
-    """(key, smallest so far); of equal ones the first."""
+    """(key, smallest so far); of equal ones the first, a NaN only if there is nothing else."""
 
     state_name = kind = "min"
 
@@ -153,14 +153,14 @@ class RunningMin(_RunningOfValue):
         for key, value in zip(keys, inputs, strict=True):
             minima = groups[group_of[key]]
             current = minima.get(key, None)
-            if value is not None and (current is None or value < current):
+            if value is not None and (current is None or value < current or current != current):  # a NaN
                 minima[key] = current = value
             results.append((key, current))
         return results
 
 
 class RunningMax(_RunningOfValue):
-    """(key, largest so far); of equal ones the first."""
+    """(key, largest so far); of equal ones the first, and a NaN is larger than any number."""
 
     state_name = kind = "max"
 
@@ -170,7 +170,7 @@ class RunningMax(_RunningOfValue):
         for key, value in zip(keys, inputs, strict=True):
             maxima = groups[group_of[key]]
             current = maxima.get(key, None)
-            if value is not None and (current is None or value > current):
+            if value is not None and (current is None or value > current or value != value):  # a NaN
                 maxima[key] = current = value
             results.append((key, current))
         return results

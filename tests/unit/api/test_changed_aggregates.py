@@ -1,4 +1,4 @@
-"""A job restored in a program whose aggregates have changed: right, or refused with the reason before a record is read."""
+"""A job restored in a program whose aggregates have changed: right, or refused with the reason, before any record."""
 
 from __future__ import annotations
 

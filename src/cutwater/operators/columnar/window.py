@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cutwater.batches import Batch, schema_with_times
+from cutwater.batches import Batch, picked, schema_with_times
 from cutwater.operators.columnar.plan import AggregatePlan
 from cutwater.operators.columnar.slices import SLICE_COLUMN, Slices, slice_times_of
 from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot
@@ -69,7 +69,7 @@ class WindowColumnsOperator(Operator):
             self._add(found[0], batch)
             return
         for start in found:
-            self._add(start, batch.take(pa.array(np.flatnonzero(starts == start))))
+            self._add(start, picked(batch, pa.array(starts == start)))
 
     def on_watermark(self, timestamp_ms: int) -> None:
         since_ms, self._watermark_ms = self._watermark_ms, max(self._watermark_ms, timestamp_ms)

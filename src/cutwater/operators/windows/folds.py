@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Any, ClassVar
 
 from cutwater.batches import Batch, ObjectBatch, rows_of
-from cutwater.operators.aggregations import Aggregation, AggregationKind, ValueSelector
+from cutwater.operators.aggregations import Aggregation, AggregationKind, ValueSelector, is_larger, is_smaller, summand
 from cutwater.operators.keyed import values_of
 from cutwater.operators.keyed_values import MISSING
 from cutwater.protocol.state_layout import StateLayout
@@ -122,6 +122,9 @@ class Sum(_OfValue):
 
     kind = "sum"
 
+    def _of_first(self, value: Any) -> Any:
+        return summand(value)
+
     def _grown(self, accumulator: Any, values: Iterator[Any]) -> Any:
         return reduce(operator.add, values, accumulator)
 
@@ -130,27 +133,33 @@ class Sum(_OfValue):
 
 
 class Min(_OfValue):
-    """Of equal ones the first."""
+    """Of equal ones the first; a NaN only if there is nothing else."""
 
     kind = "min"
 
     def _grown(self, accumulator: Any, values: Iterator[Any]) -> Any:
-        return min(chain((accumulator,), values))
+        for value in values:
+            if value < accumulator or accumulator != accumulator:  # see `is_smaller`
+                accumulator = value
+        return accumulator
 
     def _merged(self, one: Any, other: Any) -> Any:
-        return min(one, other)
+        return other if is_smaller(other, one) else one
 
 
 class Max(_OfValue):
-    """Of equal ones the first."""
+    """Of equal ones the first; a NaN is larger than any number."""
 
     kind = "max"
 
     def _grown(self, accumulator: Any, values: Iterator[Any]) -> Any:
-        return max(chain((accumulator,), values))
+        for value in values:
+            if value > accumulator or value != value:  # see `is_larger`
+                accumulator = value
+        return accumulator
 
     def _merged(self, one: Any, other: Any) -> Any:
-        return max(one, other)
+        return other if is_larger(other, one) else one
 
 
 class Mean(_OfValue):
@@ -159,7 +168,7 @@ class Mean(_OfValue):
     kind = "mean"
 
     def _of_first(self, value: Any) -> Any:
-        return value, 1
+        return summand(value), 1
 
     def _grown(self, accumulator: Any, values: Iterator[Any]) -> Any:
         total, count = accumulator

@@ -34,9 +34,9 @@ from cutwater.operators.windows.panes import Pane, Panes
 from cutwater.operators.windows.results import Results
 from cutwater.operators.windows.triggers import CONTINUE, RunTrigger, Trigger, TriggerResult
 from cutwater.protocol.key_groups import KeyGroups
+from cutwater.protocol.state_layout import StateLayout
 from cutwater.protocol.timers import Timer
 from cutwater.protocol.watermarks import MAX_TIMESTAMP_MS
-from cutwater.protocol.state_layout import StateLayout
 from cutwater.state.contract import KeyedBackend, TimerState
 from cutwater.state.values import copy_value, is_immutable
 

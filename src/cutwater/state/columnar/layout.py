@@ -1,7 +1,7 @@
 """Which columns does a table of aggregates have, and what are they called in a snapshot?
 
-A key column `city` is `by_city`, the sum of a column `cents` is `sum_cents`. No two differ in what they are and agree in
-their name, so a table that is restored is matched by names alone.
+A key column `city` is `by_city`, the sum of a column `cents` is `sum_cents`. Columns that differ in what they are have
+different names, so a table that is restored is matched by names alone.
 """
 
 from __future__ import annotations

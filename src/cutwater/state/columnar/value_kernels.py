@@ -6,10 +6,12 @@ row has a value; `seen` says which slots have had one.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from cutwater.state.columnar.buffers import Bytes, Codes, Integers
-from cutwater.state.columnar.compiling import kernel
+from cutwater.state.columnar.compiling import inlined, kernel
 
 #: Integers or Floats: Numba compiles a kernel for each.
 Numbers = np.ndarray
@@ -70,6 +72,14 @@ def run_sums(
     return -1
 
 
+@inlined
+def _replaces(value: Any, current: Any, largest: bool) -> Any:
+    """In the order that has a NaN above every number, as in Spark: it never depends on which of two came first."""
+    if largest:
+        return value > current or value != value  # a NaN differs from itself
+    return value < current or current != current
+
+
 @kernel
 def add_extremes(slots: Codes, inputs: Numbers, valid: Bytes, values: Numbers, seen: Bytes, largest: bool) -> None:
     all_valid = len(valid) == 0
@@ -77,7 +87,7 @@ def add_extremes(slots: Codes, inputs: Numbers, valid: Bytes, values: Numbers, s
         if all_valid or valid[row]:
             slot = slots[row]
             value = inputs[row]
-            if not seen[slot] or (value > values[slot] if largest else value < values[slot]):
+            if not seen[slot] or _replaces(value, values[slot], largest):
                 values[slot] = value
                 seen[slot] = 1
 
@@ -98,7 +108,7 @@ def run_extremes(
         slot = slots[row]
         if all_valid or valid[row]:
             value = inputs[row]
-            if not seen[slot] or (value > values[slot] if largest else value < values[slot]):
+            if not seen[slot] or _replaces(value, values[slot], largest):
                 values[slot] = value
                 seen[slot] = 1
         results[row] = values[slot]
