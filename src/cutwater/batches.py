@@ -86,6 +86,17 @@ def decoded(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
 
 
+def comparable_values(column: pa.Array) -> list[Any]:
+    """The values in Python, for keys and comparisons. Moments with a time zone are in UTC: of two in one zone Python
+    compares what the clocks show, and in autumn they show an hour twice."""
+    column = decoded(column)
+    kind = column.type
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        column = column.cast(pa.timestamp(kind.unit, "UTC"))
+    values: list[Any] = column.to_pylist()
+    return values
+
+
 def with_nulls_in_sight(column: pa.Array) -> pa.Array:
     """The same values; a dictionary may itself hold a null, which no bitmap of the rows shows."""
     return decoded(column) if isinstance(column, pa.DictionaryArray) and column.dictionary.null_count else column

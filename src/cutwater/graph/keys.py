@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-import pyarrow as pa
-
-from cutwater.batches import Batch, ObjectBatch, decoded, rows_of
+from cutwater.batches import Batch, ObjectBatch, comparable_values, rows_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +24,7 @@ class KeySelector:
             return [function(row) for row in rows_of(batch)]
         if isinstance(batch, ObjectBatch):
             return [self._fields_of(value) for value in batch.values]
-        columns = [_python_keys(batch.column(name)) for name in self.columns]
+        columns = [comparable_values(batch.column(name)) for name in self.columns]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def _fields_of(self, value: Any) -> Any:
@@ -40,14 +38,3 @@ class KeySelector:
             return ", ".join(self.columns)
         name: str = getattr(self.function, "__name__", "function")
         return "function" if name == "<lambda>" else name
-
-
-def _python_keys(column: pa.Array) -> list[Any]:
-    """The values as keys. Moments with a time zone are in UTC: in a zone that repeats an hour in autumn, Python takes
-    moments of the first and the second for equal."""
-    column = decoded(column)
-    kind = column.type
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
-        column = column.cast(pa.timestamp(kind.unit, "UTC"))
-    keys: list[Any] = column.to_pylist()
-    return keys

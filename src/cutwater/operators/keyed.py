@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from cutwater.batches import Batch, ObjectBatch, rows_of, times_of
+from cutwater.batches import Batch, ObjectBatch, comparable_values, rows_of, times_of
 from cutwater.graph.keys import KeySelector
 from cutwater.operators.aggregations import Aggregation, AggregationKind, ValueSelector, summand
 from cutwater.operators.contract import PYTHON_ROWS_MAX, Operator, OperatorContext, OperatorSnapshot
@@ -248,8 +248,7 @@ def values_of(value: ValueSelector, batch: Batch, *, operator: str) -> list[Any]
     if value is None:
         return rows_of(batch)
     if isinstance(value, str | int) and not isinstance(batch, ObjectBatch):
-        column: list[Any] = batch.column(value).to_pylist()
-        return column
+        return comparable_values(batch.column(value))
     return map_rows(_picker(value), rows_of(batch), operator=operator)
 
 
