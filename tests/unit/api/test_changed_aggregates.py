@@ -29,6 +29,7 @@ class Programs:
         self._typed = typed
         self._backend = backend
         self.keys = keys
+        self.schema = SCHEMA
         self._runs = 0
         self._collected = 0
 
@@ -43,7 +44,7 @@ class Programs:
         records = [dict(zip(SCHEMA.names, row, strict=True))]
         stream = env.from_collection(records, uid=f"source-{self._runs}")
         if self._typed if typed is None else typed:
-            stream = stream.with_schema(SCHEMA, uid="typed")
+            stream = stream.with_schema(self.schema, uid="typed")
         out = cw.sinks.collect()
         write(stream.key_by(*self.keys)).sink_to(out, uid="out")
         env.execute("totals", restore=None if self._runs == 1 else "latest", allow_non_restored_state=drop)
@@ -164,3 +165,15 @@ def test_aggregates_that_became_a_function_are_refused(typed: bool) -> None:
     programs = Programs(typed=typed)
     programs.run(("a", 1, 100, 5), sums("cents"))
     assert "of another kind" in programs.refused(lambda keyed: keyed.reduce(lambda one, other: other, uid="totals"))
+
+
+WIDER = pa.schema([("k", pa.large_string()), ("day", pa.int64()), ("cents", pa.int64()), ("grams", pa.int64())])
+
+
+def test_wider_integers_and_another_layout_of_texts_are_the_same_columns() -> None:
+    programs = Programs(typed=True, keys=("k", "day"))
+    write: Write = lambda keyed: keyed.aggregate(uid="totals", low=cw.agg.min("day"), n=cw.agg.count())  # noqa: E731
+    programs.run(("a", 1, 100, 5), write)
+    programs.schema = WIDER
+    (row,) = programs.run(("a", 1, 1, 1), write)
+    assert (row.low, row.n) == (1, 2)

@@ -13,6 +13,10 @@ from cutwater.operators.columnar.plan import plan_aggregates
 from cutwater.operators.columnar.running import RunningColumnsOperator
 from cutwater.operators.columnar.slices import Slices
 from cutwater.operators.columnar.window import WindowColumnsOperator
+from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
+from cutwater.snapshots.storage import MemoryStorage
+from cutwater.snapshots.tables import SavepointFolder, TablesRestore
+from cutwater.snapshots.writer import write_task_savepoint
 
 SCHEMA = pa.schema([("key", pa.string()), ("value", pa.int64()), ("name", pa.string()), ("weight", pa.float32())])
 COUNT = {"count": Aggregation("count")}
@@ -120,3 +124,19 @@ def test_an_open_window_is_restored_by_names_and_says_which_windows_it_belongs_t
     after.operator.on_watermark(9)
     assert [tuple(found)[3:] for found in after.output] == [(0.5, 7)]
     assert dict(window(Slices(10, 5), "value").layout)["windows"] != dict(before.operator.layout)["windows"]
+
+
+def test_a_savepoint_says_what_its_tables_hold_and_is_restored_by_the_names_of_their_columns() -> None:
+    before = Harness(running("value", "weight"))
+    row = {"key": "a", "value": 7, "weight": 0.5}
+    before.operator.process(pa.RecordBatch.from_pylist([row], schema=SCHEMA), 0)
+    storage = MemoryStorage()
+    to = SavepointFolder(storage, "savepoint", AttemptNumber(1))
+    written = write_task_savepoint(to, TaskId("sum", 0), [("sum", before.operator.freeze(CheckpointId(1)))])
+    assert written.layouts == {"sum": before.operator.layout}
+    tables = TablesRestore(storage, "savepoint", [written], "sum", range(8))
+    (table,) = tables.batches()
+    assert table.schema.names == ["key_group", "by_key", "sum_value", "sum_weight"]
+    after = Harness(running("weight", "value"), keyed=list(tables.chunks()))
+    after.operator.process(pa.RecordBatch.from_pylist([row], schema=SCHEMA), 0)
+    assert after.output == [("a", 1.0, 14)]

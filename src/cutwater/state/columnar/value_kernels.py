@@ -1,17 +1,17 @@
 """How do the rows of a batch change the values of their keys?
 
+A NaN, which differs from itself, is above every number: what is smallest or largest never depends on the order.
+
 Two forms of each: `add_…` only updates, `run_…` also writes down the value after each row. `valid` is empty when every
 row has a value; `seen` says which slots have had one.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from cutwater.state.columnar.buffers import Bytes, Codes, Integers
-from cutwater.state.columnar.compiling import inlined, kernel
+from cutwater.state.columnar.compiling import kernel
 
 #: Integers or Floats: Numba compiles a kernel for each.
 Numbers = np.ndarray
@@ -72,14 +72,6 @@ def run_sums(
     return -1
 
 
-@inlined
-def _replaces(value: Any, current: Any, largest: bool) -> Any:
-    """In the order that has a NaN above every number, as in Spark: it never depends on which of two came first."""
-    if largest:
-        return value > current or value != value  # a NaN differs from itself
-    return value < current or current != current
-
-
 @kernel
 def add_extremes(slots: Codes, inputs: Numbers, valid: Bytes, values: Numbers, seen: Bytes, largest: bool) -> None:
     all_valid = len(valid) == 0
@@ -87,7 +79,11 @@ def add_extremes(slots: Codes, inputs: Numbers, valid: Bytes, values: Numbers, s
         if all_valid or valid[row]:
             slot = slots[row]
             value = inputs[row]
-            if not seen[slot] or _replaces(value, values[slot], largest):
+            if not seen[slot] or (
+                value > values[slot] or value != value
+                if largest
+                else value < values[slot] or values[slot] != values[slot]
+            ):
                 values[slot] = value
                 seen[slot] = 1
 
@@ -108,7 +104,11 @@ def run_extremes(
         slot = slots[row]
         if all_valid or valid[row]:
             value = inputs[row]
-            if not seen[slot] or _replaces(value, values[slot], largest):
+            if not seen[slot] or (
+                value > values[slot] or value != value
+                if largest
+                else value < values[slot] or values[slot] != values[slot]
+            ):
                 values[slot] = value
                 seen[slot] = 1
         results[row] = values[slot]
