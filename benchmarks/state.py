@@ -33,7 +33,8 @@ from cutwater.snapshots.local_files import LocalFiles
 from cutwater.snapshots.reader import DatabaseRestore
 from cutwater.snapshots.storage import LocalStorage
 from cutwater.snapshots.writer import Destination, write_task_snapshot
-from cutwater.state.columnar.table import AggregateTable, FrozenTables, TableLayout, ValueLayout
+from cutwater.state.columnar.layout import TableLayout, ValueLayout
+from cutwater.state.columnar.table import AggregateTable, FrozenTables
 from cutwater.state.contract import KeyedBackendSettings, RestoredState
 from cutwater.state.rocksdb.backend import RocksBackend
 
@@ -69,7 +70,7 @@ class ColumnarState:
     name = "columnar"
 
     def __init__(self, local: LocalFiles) -> None:
-        self._layout = TableLayout((pa.field("key", pa.string()),), (ValueLayout("count", None),))
+        self._layout = TableLayout((pa.field("key", pa.string()),), (ValueLayout("count", "count", None),))
         self._table = AggregateTable(self._layout)
 
     def count(self, numbers: list[int]) -> None:

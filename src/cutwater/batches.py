@@ -20,6 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from cutwater.errors import SchemaError
+
 #: Schema metadata of a typed batch: the name of the column with the event time (a timestamp, or int64 milliseconds).
 TIME_METADATA = b"cutwater.time"
 #: Where event time travels when no column of the user's holds it; always the last column.
@@ -84,6 +86,37 @@ def decoded(column: pa.Array) -> pa.Array:
     return column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
 
 
+def comparable_values(column: pa.Array) -> list[Any]:
+    """The values in Python, for keys and comparisons. Moments with a time zone are in UTC: of two in one zone Python
+    compares what the clocks show, and in autumn they show an hour twice."""
+    column = decoded(column)
+    kind = column.type
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        column = column.cast(pa.timestamp(kind.unit, "UTC"))
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+def with_nulls_in_sight(column: pa.Array) -> pa.Array:
+    """The same values; a dictionary may itself hold a null, which no bitmap of the rows shows."""
+    return decoded(column) if isinstance(column, pa.DictionaryArray) and column.dictionary.null_count else column
+
+
+def viewless(kind: pa.DataType) -> pa.DataType:
+    """The type of the same values whose texts lie one behind the other: Arrow can't pick single rows of views."""
+    if pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_binary_view(kind):
+        return pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(viewless(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(viewless(kind.key_type), viewless(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(viewless(kind.value_type))
+    return pa.large_list(viewless(kind.value_type)) if pa.types.is_large_list(kind) else kind
+
+
 def time_column_of(schema: pa.Schema) -> str | None:
     """The column with the event time."""
     metadata = schema.metadata
@@ -138,7 +171,24 @@ def take_rows(batch: Batch, indices: Sequence[int] | npt.NDArray[np.intp]) -> Ba
         values = batch.values
         times = None if batch.times is None else batch.times[np.asarray(indices, dtype=np.intp)]
         return ObjectBatch([values[index] for index in indices], times)
-    return batch.take(pa.array(indices, type=pa.int64()))
+    return picked(batch, pa.array(indices, type=pa.int64()))
+
+
+def picked(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
+    """The rows at these positions, or for which it is true."""
+    is_mask = pa.types.is_boolean(rows.type)
+    try:
+        return batch.filter(rows) if is_mask else batch.take(rows)
+    except pa.ArrowNotImplementedError:
+        plain = batch.cast(pa.schema([field.with_type(viewless(field.type)) for field in batch.schema]))
+    try:
+        return (plain.filter(rows) if is_mask else plain.take(rows)).cast(batch.schema)
+    except pa.ArrowNotImplementedError as error:
+        raise SchemaError(
+            "Arrow can't pick single rows of such a batch",
+            detail=f"{error}; its columns: {', '.join(f'{field.name} {field.type}' for field in batch.schema)}",
+            hint="give the column another type before",
+        ) from error
 
 
 def concatenate(batches: Sequence[Batch]) -> Batch:

@@ -6,7 +6,6 @@ import importlib
 import re
 import uuid
 import warnings
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -58,8 +57,8 @@ class Environment:
         """The stream of a source's records."""
         return DataStream(self._dataflow, (self._dataflow.add_source(source, settings),))
 
-    def from_collection(self, values: Iterable[Any], **settings: Unpack[OperatorSettings]) -> DataStream:
-        """A bounded stream of these values, for examples and tests."""
+    def from_collection(self, values: Any, **settings: Unpack[OperatorSettings]) -> DataStream:
+        """A bounded stream of these values, for examples and tests; of a table (pandas, Polars, PyArrow), its rows."""
         return self.from_source(sources.collection(values), **settings)
 
     def from_dataframe(

@@ -18,6 +18,7 @@ from cutwater.batches import schema_with_times, time_column_of
 from cutwater.durations import Duration, parse_duration
 from cutwater.errors import ConfigurationError, GraphError, UserError
 from cutwater.graph.keys import KeySelector
+from cutwater.operators.columns import check_column
 from cutwater.operators.joins.inputs import JOIN_KINDS, JoinInputs, JoinKind
 from cutwater.operators.joins.interval import IntervalJoinOperator, OuterIntervalJoinOperator
 from cutwater.operators.joins.lookup import EventTimeLookupOperator, LatestLookupOperator, LookupInputs
@@ -102,6 +103,8 @@ def lookup_stream(
         raise ConfigurationError(f"late_output is the tag of a side output, not {late_output!r}")
     asked = stream_key if key is None and stream_key is not None else _selector_of("key", key)
     offered = _selector_of("on", on)
+    check_key(stream, asked, where="lookup(key=…)")
+    check_key(versions, offered, where="lookup(on=…)")
     pairing = _pairing_of(select, (stream, versions), (asked, offered))
     inputs = LookupInputs(asked, offered, pairing, how == "left", stream_key, late_output)
     ports = stream._inputs(port=0, key=stream_key) + versions._inputs(port=1)
@@ -222,6 +225,14 @@ def _late_tags(late_output: Any) -> tuple[str | None, str | None]:
         f"late_output is the tag of a side output, or one for each side, not {late_output!r}",
         hint='late_output="late", or late_output=("late_left", "late_right")',
     )
+
+
+def check_key(stream: DataStream, key: KeySelector, *, where: str) -> None:
+    """Raises when a typed stream hasn't a column of the key."""
+    schema = stream.schema
+    if schema is not None:
+        for name in key.columns:
+            check_column(schema, name, where)
 
 
 def _selector_of(option: str, key: Any) -> KeySelector:

@@ -18,7 +18,7 @@ from cutwater.graph.keys import KeySelector
 from cutwater.graph.model import ColumnUse
 from cutwater.operators.aggregations import Aggregation
 from cutwater.operators.columnar.partial import PartialAggregateOperator
-from cutwater.operators.columnar.plan import AggregatePlan, plan_aggregates
+from cutwater.operators.columnar.plan import AggregatePlan, check_values, plan_aggregates
 from cutwater.operators.columnar.running import BatchColumnsOperator, RunningColumnsOperator, running_schema
 from cutwater.operators.columnar.slices import Slices
 
@@ -44,6 +44,7 @@ def running_aggregates(
     if update not in ("record", "batch"):
         raise ConfigurationError(f"update can't be {update!r}", hint='choose "record" or "batch"')
     schema = stream.schema
+    check_values(schema, aggregations)
     plan = plan_aggregates(schema, key.columns, aggregations) if schema is not None and key.columns else None
     if plan is None:
         operator, arguments = on_values

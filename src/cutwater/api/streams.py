@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from cutwater.api.connected import ConnectedStreams
 from cutwater.api.dataflow import Dataflow, Input, OperatorSettings, Output, spread
-from cutwater.api.joins import Key, LookupKind, LookupTime, Select, lookup_stream
+from cutwater.api.joins import Key, LookupKind, LookupTime, Select, check_key, lookup_stream
 from cutwater.api.keyed import KeyedStream
 from cutwater.api.watermarks import refuse_settings_of_source, refuse_without_source
 from cutwater.batches import TIME_METADATA, schema_with_times, time_column_of
@@ -154,7 +154,9 @@ class DataStream:
         """Records with the same key go to the same task: a column or field, several of them, or a function."""
         if self._is_broadcast:
             raise GraphError("a broadcast stream can't be keyed", hint="key_by without broadcast(): it spreads anew")
-        return KeyedStream(self, _key_selector(keys))
+        selector = _key_selector(keys)
+        check_key(self, selector, where="key_by")
+        return KeyedStream(self, selector)
 
     def union(self, *others: DataStream) -> DataStream:
         """The records of all these streams, in the order in which they arrive."""

@@ -23,6 +23,7 @@ from cutwater.durations import Duration, parse_duration
 from cutwater.errors import ConfigurationError, GraphError, UserError
 from cutwater.graph.keys import KeySelector
 from cutwater.operators.aggregations import Aggregation, ValueSelector
+from cutwater.operators.columnar.plan import check_values
 from cutwater.operators.keyed import (
     RunningAggregate,
     RunningCount,
@@ -176,14 +177,14 @@ class WindowedStream:
     def _built_in(
         self, aggregations: dict[str, Aggregation], operation: str, settings: OperatorSettings, process: Any = None
     ) -> DataStream:
+        check_values(self._stream.schema, aggregations)
         names = tuple(aggregations)
-        folds = [fold_of(aggregation) for aggregation in aggregations.values()]
         several = operation == "aggregate"
         if process is None:
             results: Results = self._rows(names, several=several)
         else:
             results = Processed(process, aggregate_names=names, of_records=False)
-        fold = Several(folds) if several else folds[0]
+        fold = Several(aggregations) if several else fold_of(next(iter(aggregations.values())))
         return self._apply(operation, fold, results, settings, process, aggregations if process is None else None)
 
     def _rows(self, names: tuple[str, ...], *, several: bool) -> Rows:

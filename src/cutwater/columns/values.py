@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from cutwater.batches import with_nulls_in_sight
 from cutwater.columns.alignment import as_type_of, for_arithmetic, for_comparison
 from cutwater.columns.encoded import each_value_once, plain
 from cutwater.columns.failures import TypesDoNotFit
@@ -21,11 +22,11 @@ _CAST_TO_TIMESTAMP = 'an integer of milliseconds becomes a time by .cast("timest
 
 
 def is_null(value: Any) -> Any:
-    return pc.is_null(_with_nulls_in_sight(value))
+    return pc.is_null(with_nulls_in_sight(value))
 
 
 def is_valid(value: Any) -> Any:
-    return pc.is_valid(_with_nulls_in_sight(value))
+    return pc.is_valid(with_nulls_in_sight(value))
 
 
 def fill_null(value: Any, filling: Any) -> Any:
@@ -175,8 +176,3 @@ def _truth(value: Any) -> Any:
             hint="compare it with something, and put comparisons in parentheses: (a > 1) & (b < 2)",
         )
     return value
-
-
-def _with_nulls_in_sight(value: Any) -> Any:
-    """A dictionary may itself hold a null, which no bitmap of the rows shows."""
-    return plain(value) if isinstance(value, pa.DictionaryArray) and value.dictionary.null_count else value

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from cutwater.batches import Batch, ObjectBatch, rows_of
+from cutwater.batches import Batch, ObjectBatch, comparable_values, rows_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class KeySelector:
             return [function(row) for row in rows_of(batch)]
         if isinstance(batch, ObjectBatch):
             return [self._fields_of(value) for value in batch.values]
-        columns = [batch.column(name).to_pylist() for name in self.columns]
+        columns = [comparable_values(batch.column(name)) for name in self.columns]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
     def _fields_of(self, value: Any) -> Any:

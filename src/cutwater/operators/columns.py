@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cutwater.batches import TIME_COLUMN, TIME_METADATA, Batch, time_column_of
+from cutwater.batches import TIME_COLUMN, TIME_METADATA, Batch, picked, time_column_of
 from cutwater.columns.expressions import Alias, Column, Field
 from cutwater.columns.failures import EvaluationFailed, first_offending_row, shown_row
 from cutwater.errors import UserError, UserFunctionError
@@ -70,6 +70,16 @@ def filtered_schema(schema: pa.Schema, expression: Column, *, where: str) -> pa.
     return schema
 
 
+def check_column(schema: pa.Schema, name: str, where: str) -> None:
+    """Raises when the stream has no such column."""
+    if name not in schema.names:
+        raise UserError(
+            f'the stream has no column "{name}" for {where}',
+            detail="its columns: "
+            + ", ".join(f"{field.name} {field.type}" for field in schema if field.name != TIME_COLUMN),
+        )
+
+
 class SelectOperator(Operator):
     """New columns from expressions, in place of the old ones or beside them."""
 
@@ -115,7 +125,7 @@ class FilterRowsOperator(Operator):
             _refuse_type(self._expression, found=mask.type, promised=pa.bool_(), operator=self.context.name)
         kept = mask.true_count
         if kept:
-            self.context.emit(typed if kept == typed.num_rows else typed.filter(mask))
+            self.context.emit(typed if kept == typed.num_rows else picked(typed, mask))
 
 
 def _where(operator: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal
 from cutwater.batches import Batch
 from cutwater.operators.metrics import TaskMetrics
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
+from cutwater.protocol.state_layout import StateLayout
 from cutwater.state.contract import FrozenKeyedState, KeyedBackend
 
 PYTHON_ROWS_MAX = 2048
@@ -37,6 +38,8 @@ class OperatorSnapshot:
     lists: tuple[FrozenList, ...] = ()
     #: (state, class): pickled objects of a class that must not change.
     pickled: tuple[tuple[str, str], ...] = ()
+    #: `Operator.layout` of the keyed state.
+    layout: StateLayout = ()
 
 
 @dataclass(slots=True)
@@ -88,6 +91,14 @@ class Operator(ABC):
     forwards_idleness: ClassVar[bool] = True
     #: Typed batches come in parts of at most so many rows; None: whole.
     typed_rows_max: ClassVar[int | None] = None
+
+    #: Parts of restored state that the operator has no use for can be left out.
+    drops_state_by_name: ClassVar[bool] = False
+
+    @property
+    def layout(self) -> StateLayout:
+        """What the keyed state consists of, if a snapshot with another one must be refused. Also before `open`."""
+        return ()
 
     def open(self, context: OperatorContext) -> None:
         """Before the first batch, after state was restored. May block."""

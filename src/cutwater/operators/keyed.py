@@ -13,13 +13,14 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from cutwater.batches import Batch, ObjectBatch, rows_of, times_of
+from cutwater.batches import Batch, ObjectBatch, comparable_values, rows_of, times_of
 from cutwater.graph.keys import KeySelector
-from cutwater.operators.aggregations import ValueSelector
+from cutwater.operators.aggregations import Aggregation, AggregationKind, ValueSelector, summand
 from cutwater.operators.contract import PYTHON_ROWS_MAX, Operator, OperatorContext, OperatorSnapshot
 from cutwater.operators.keyed_values import MISSING, KeyedValues
 from cutwater.operators.user_code import NO_RECORD, keys_of, last_taken, map_rows, raise_user_error
 from cutwater.protocol.ids import CheckpointId
+from cutwater.protocol.state_layout import StateLayout
 from cutwater.state.contract import Aggregate, KeyedBackend
 
 
@@ -58,7 +59,7 @@ class RunningOperator(Operator):
 
     def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
         assert self._backend is not None, "not open"
-        return OperatorSnapshot(keyed=self._backend.freeze())
+        return OperatorSnapshot(keyed=self._backend.freeze(), layout=self.layout)
 
     def close(self) -> None:
         if self._backend is not None:
@@ -92,6 +93,10 @@ class RunningCount(RunningOperator):
 
     state_name = "count"
 
+    @property
+    def layout(self) -> StateLayout:
+        return (("count", "count"),)
+
     def _inputs_of(self, batch: Batch, keys: list[Any]) -> list[Any]:
         return keys
 
@@ -106,18 +111,24 @@ class RunningCount(RunningOperator):
 
 
 class _RunningOfValue(RunningOperator):
+    kind: ClassVar[AggregationKind]
+
     def __init__(self, key: KeySelector, value: ValueSelector = None, update: str = "record") -> None:
         super().__init__(key, update)
         self._value = value
+
+    @property
+    def layout(self) -> StateLayout:
+        return ((self.kind, Aggregation(self.kind, self._value).described),)
 
     def _inputs_of(self, batch: Batch, keys: list[Any]) -> list[Any]:
         return values_of(self._value, batch, operator=self.context.name)
 
 
 class RunningSum(_RunningOfValue):
-    """(key, sum so far): of anything that can be added. Here and below None counts for nothing, as in SQL."""
+    """(key, sum so far): of anything that can be added but texts. Here and below None counts for nothing, as in SQL."""
 
-    state_name = "sum"
+    state_name = kind = "sum"
 
     def _update(self, keys: list[Any], inputs: Iterator[Any]) -> list[Any]:
         group_of, groups = self._values.group_of, self._values.groups()
@@ -126,15 +137,15 @@ class RunningSum(_RunningOfValue):
             sums = groups[group_of[key]]
             total = sums.get(key, None)
             if value is not None:
-                sums[key] = total = value if total is None else total + value
+                sums[key] = total = summand(value) if total is None else total + value
             results.append((key, total))
         return results
 
 
 class RunningMin(_RunningOfValue):
-    """(key, smallest so far); of equal ones the first."""
+    """(key, smallest so far); of equal ones the first, a NaN only if there is nothing else."""
 
-    state_name = "min"
+    state_name = kind = "min"
 
     def _update(self, keys: list[Any], inputs: Iterator[Any]) -> list[Any]:
         group_of, groups = self._values.group_of, self._values.groups()
@@ -142,16 +153,16 @@ class RunningMin(_RunningOfValue):
         for key, value in zip(keys, inputs, strict=True):
             minima = groups[group_of[key]]
             current = minima.get(key, None)
-            if value is not None and (current is None or value < current):
+            if value is not None and (current is None or value < current or current != current):  # a NaN
                 minima[key] = current = value
             results.append((key, current))
         return results
 
 
 class RunningMax(_RunningOfValue):
-    """(key, largest so far); of equal ones the first."""
+    """(key, largest so far); of equal ones the first, and a NaN is larger than any number."""
 
-    state_name = "max"
+    state_name = kind = "max"
 
     def _update(self, keys: list[Any], inputs: Iterator[Any]) -> list[Any]:
         group_of, groups = self._values.group_of, self._values.groups()
@@ -159,7 +170,7 @@ class RunningMax(_RunningOfValue):
         for key, value in zip(keys, inputs, strict=True):
             maxima = groups[group_of[key]]
             current = maxima.get(key, None)
-            if value is not None and (current is None or value > current):
+            if value is not None and (current is None or value > current or value != value):  # a NaN
                 maxima[key] = current = value
             results.append((key, current))
         return results
@@ -237,8 +248,7 @@ def values_of(value: ValueSelector, batch: Batch, *, operator: str) -> list[Any]
     if value is None:
         return rows_of(batch)
     if isinstance(value, str | int) and not isinstance(batch, ObjectBatch):
-        column: list[Any] = batch.column(value).to_pylist()
-        return column
+        return comparable_values(batch.column(value))
     return map_rows(_picker(value), rows_of(batch), operator=operator)
 
 

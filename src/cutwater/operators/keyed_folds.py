@@ -10,8 +10,9 @@ from cutwater.graph.keys import KeySelector
 from cutwater.operators.aggregations import Aggregation
 from cutwater.operators.keyed import RunningOperator
 from cutwater.operators.keyed_values import MISSING
-from cutwater.operators.windows.folds import Several, fold_of
+from cutwater.operators.windows.folds import Several
 from cutwater.operators.windows.results import key_names
+from cutwater.protocol.state_layout import StateLayout
 
 
 class RunningFolds(RunningOperator):
@@ -23,9 +24,13 @@ class RunningFolds(RunningOperator):
         self, key: KeySelector, aggregations: tuple[tuple[str, Aggregation], ...], update: str = "record"
     ) -> None:
         super().__init__(key, update)
-        self._fold = Several([fold_of(aggregation) for _, aggregation in aggregations])
+        self._fold = Several(dict(aggregations))
         self._names = (*key_names(key), *(name for name, _ in aggregations))
         self._one_key = len(key.columns) <= 1
+
+    @property
+    def layout(self) -> StateLayout:
+        return self._fold.layout
 
     def _inputs_of(self, batch: Batch, keys: list[Any]) -> list[Any]:
         self._inputs = self._fold.inputs_of(batch, self.context.name)

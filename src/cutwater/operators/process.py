@@ -253,7 +253,7 @@ class FunctionOperator(Operator):
     def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
         pickled = tuple(found for context in self._contexts() for found in context._pickled())
         keyed = None if self._backend is None else self._backend.freeze()
-        return OperatorSnapshot(keyed, frozen_watermark(self.context, self._watermark_ms), pickled)
+        return OperatorSnapshot(keyed, frozen_watermark(self.context, self._watermark_ms), pickled, self.layout)
 
     def close(self) -> None:
         try:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from cutwater.batches import (
     Batch,
     ObjectBatch,
+    picked,
     rows_of,
     take_rows,
     time_column_of,
@@ -21,7 +22,7 @@ from cutwater.batches import (
 )
 from cutwater.errors import UserFunctionError
 from cutwater.operators.contract import PYTHON_ROWS_MAX, Operator
-from cutwater.operators.schemas import conforming
+from cutwater.operators.schemas import as_promised
 from cutwater.operators.user_code import last_taken, map_rows, name_of, raise_user_error, shown
 
 
@@ -98,7 +99,7 @@ class FilterOperator(Operator):
                 kept = self._kept(batch, function, remaining)
             else:
                 mask = [True if function(row) else False for row in remaining]  # noqa: SIM210 (a call of bool is slower)
-                kept = batch if all(mask) else batch.filter(pa.array(mask, type=pa.bool_()))
+                kept = batch if all(mask) else picked(batch, pa.array(mask, type=pa.bool_()))
         except Exception as error:
             raise_user_error(error, function=function, operator=self.context.name, record=last_taken(rows, remaining))
         if kept.num_rows:
@@ -171,10 +172,10 @@ class MapBatchesOperator(Operator):
         if self._schema is None:
             return batch
         if time_column_of(self._schema) is not None:
-            promised = conforming(batch, self._schema, operator=self.context.name)
+            promised = as_promised(batch, self._schema, operator=self.context.name)
             return promised.replace_schema_metadata(self._schema.metadata)
         timed = times_of(batch)
-        return with_times(conforming(without_time_column(batch), self._schema, operator=self.context.name), timed)
+        return with_times(as_promised(without_time_column(batch), self._schema, operator=self.context.name), timed)
 
     def _fail(self, error: Exception, argument: Any) -> NoReturn:
         raise_user_error(

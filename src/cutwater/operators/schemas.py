@@ -13,6 +13,7 @@ from cutwater.batches import Batch, ObjectBatch, times_of, with_times, without_t
 from cutwater.errors import SchemaError
 from cutwater.operators.contract import Operator
 from cutwater.operators.user_code import shown
+from cutwater.state.columnar.buffers import is_string, is_text, plain_type
 
 
 class WithSchemaOperator(Operator):
@@ -66,17 +67,68 @@ class WithSchemaOperator(Operator):
 
 
 def conforming(batch: pa.RecordBatch, schema: pa.Schema, *, operator: str) -> pa.RecordBatch:
-    """The batch with exactly this schema; raises when it has other columns or values that can't be cast."""
+    """The columns of this schema, cast to its types; raises when one is missing or has a value that can't be cast."""
     if batch.schema.equals(schema):
         return batch
     try:
         return batch.select(schema.names).cast(schema)
     except (KeyError, ValueError, pa.ArrowException) as error:
         raise SchemaError(
-            f'a batch of operator "{operator}" doesn\'t have the promised schema',
-            detail=f"promised: {one_line(schema)}; found: {one_line(batch.schema)}",
-            hint="let every batch have the same columns and types, or change schema=…",
+            f'a batch of operator "{operator}" doesn\'t fit its schema',
+            detail=f"{error}; wanted: {one_line(schema)}; found: {one_line(batch.schema)}",
+            hint="let every batch have the same columns and types, or change the schema",
         ) from error
+
+
+def as_promised(batch: pa.RecordBatch, schema: pa.Schema, *, operator: str) -> pa.RecordBatch:
+    """The batch with exactly this schema; raises when it has other columns, or columns of other types.
+
+    Another order of the columns, another layout of the same texts, and a column without a single value are no other.
+    """
+    if batch.schema.equals(schema):
+        return batch
+    problems = _differences(batch.schema, schema)
+    if not problems:
+        return conforming(batch, schema, operator=operator)
+    raise SchemaError(
+        f'a batch of operator "{operator}" doesn\'t have the promised schema',
+        detail=f"{'; '.join(problems)}. Promised: {one_line(schema)}; found: {one_line(batch.schema)}",
+        hint="return what schema=… says, e.g. batch.select(schema.names).cast(schema), or change schema=…",
+    )
+
+
+def _differences(found: pa.Schema, promised: pa.Schema) -> list[str]:
+    missing = [f'"{name}" is missing' for name in promised.names if name not in found.names]
+    extra = [f'"{name}" was not promised' for name in found.names if name not in promised.names]
+    twice = [f'"{name}" is there twice' for name in promised.names if found.names.count(name) > 1]
+    if missing or extra or twice:
+        return [*missing, *extra, *twice]
+    return [
+        f'"{field.name}" is {found.field(field.name).type}, not {field.type}'
+        for field in promised
+        if not _same_values(found.field(field.name).type, field.type)
+    ]
+
+
+def _same_values(found: pa.DataType, promised: pa.DataType) -> bool:
+    """Types that hold the same values, differently laid out; nulls alone are values of any type."""
+    found, promised = plain_type(found), plain_type(promised)
+    if pa.types.is_null(found) or found.equals(promised):
+        return True
+    if is_text(found) and is_text(promised):
+        return is_string(found) == is_string(promised)
+    if pa.types.is_struct(found) and pa.types.is_struct(promised):
+        names = [field.name for field in found]
+        return names == [field.name for field in promised] and all(
+            _same_values(one.type, other.type) for one, other in zip(found, promised, strict=True)
+        )
+    if _is_list(found) and _is_list(promised):
+        return _same_values(found.value_type, promised.value_type)
+    return False
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def one_line(schema: pa.Schema) -> str:

@@ -120,7 +120,11 @@ def _number(key: float | Decimal | Fraction) -> bytes:
     except OverflowError:
         return b"+" if key > 0 else b"-"
     except ValueError:
-        return b"n"  # not a number: equal to nothing, itself included, but it has to go somewhere
+        raise KeyTypeError(
+            "NaN can't be a key",
+            detail="it equals nothing, itself included: what is kept for it would never be found again",
+            hint="drop such records before key_by, or give them a key of their own",
+        ) from None
     # In lowest terms, so that 0.5, Decimal("0.5") and Decimal("0.50") agree.
     return _integer(numerator) if denominator == 1 else b"r" + _joined((_integer(numerator), _integer(denominator)))
 

@@ -5,9 +5,13 @@ What a changed program no longer has a place for would be lost without a word, s
 
 from __future__ import annotations
 
-from cutwater.errors import ConfigurationError, GraphError
+from collections.abc import Sequence
+
+from cutwater.errors import ConfigurationError, GraphError, SerializationError
 from cutwater.graph.model import ExecutionGraph
+from cutwater.operators.contract import Operator
 from cutwater.operators.event_time import WATERMARK_STATE
+from cutwater.protocol.state_layout import StateLayout, layout_change
 from cutwater.runtime.chain import INPUT_TIME_STATE
 from cutwater.runtime.sources import decode_assigner
 from cutwater.snapshots.format import Manifest
@@ -34,6 +38,56 @@ def check_fits(graph: ExecutionGraph, manifest: Manifest, *, drop_unknown: bool 
                 f"the job has {max_parallelism[uid]}",
                 hint=f"set max_parallelism={before[uid]}: it can't change as long as the state lives",
             )
+    _check_layouts(graph, manifest, drop_unknown=drop_unknown)
+
+
+def _check_layouts(graph: ExecutionGraph, manifest: Manifest, *, drop_unknown: bool) -> None:
+    """Raises when the state of an operator is not what the program takes it for."""
+    keyed = _keyed_operators(manifest)
+    before = {uid: layout for task in manifest.tasks for uid, layout in task.layouts.items() if uid in keyed}
+    for vertex in graph.vertices:
+        for node in vertex.operators:
+            if node.uid in before:
+                state = f'the state of operator "{node.uid}" in chk-{manifest.checkpoint}'
+                _check_layout(state, before[node.uid], node.build(), drop_unknown=drop_unknown)
+
+
+def _check_layout(state: str, before: StateLayout, operator: Operator, *, drop_unknown: bool) -> None:
+    now = operator.layout
+    change = layout_change(before, now)
+    detail = f"the snapshot has {_described(before)}; the program has {_described(now)}"
+    if not now or (change.added and len(change.removed) == len(before)):
+        raise SerializationError(
+            f"{state} is of another kind than the operator's",
+            detail=detail,
+            hint="an operator that does something else, or on another kind of stream, needs a uid of its own",
+        )
+    for name, was, is_now in change.changed:
+        raise SerializationError(
+            f'"{name}" in {state} is {was}, in the program {is_now}',
+            hint="leave it as it was, or give the operator a new uid to start it empty",
+        )
+    if change.added:
+        raise SerializationError(
+            f"{state} has nothing for {_quoted(change.added)}",
+            detail=f"{detail}; a new part would know nothing of the records so far",
+            hint="put new aggregates into an operator of their own, or give this one a new uid to start it empty",
+        )
+    if change.removed and not (drop_unknown and operator.drops_state_by_name):
+        can_drop = "allow_non_restored_state=True drops it; or " if operator.drops_state_by_name else ""
+        raise SerializationError(
+            f"{state} has {_quoted(change.removed)}, which the program no longer has",
+            detail=detail,
+            hint=f"{can_drop}keep it, or give the operator a new uid to start it empty",
+        )
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f'"{name}"' for name in names)
+
+
+def _described(layout: StateLayout) -> str:
+    return "; ".join(f"{name}: {what}" for name, what in layout) or "state of a function"
 
 
 def key_groups_of(manifest: Manifest) -> int | None:

@@ -107,6 +107,8 @@ class TaskSnapshot(msgspec.Struct, frozen=True):
     tables: tuple[StateTable, ...] = ()
     pickled: tuple[tuple[str, str, str], ...] = ()
     """(operator, state, class): state that can be read only as long as the class keeps its name and fields."""
+    layouts: dict[str, tuple[tuple[str, str], ...]] = {}
+    """What the keyed state of an operator consists of (see `protocol.state_layout`), where the operator says so."""
     new_bytes: int = 0
     """What was written for this snapshot; the rest of its size lies there since earlier ones."""
     sync_seconds: float = 0.0

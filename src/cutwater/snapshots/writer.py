@@ -19,6 +19,7 @@ import xxhash
 from cutwater.canonical import StateKind
 from cutwater.errors import ConfigurationError
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
+from cutwater.protocol.state_layout import StateLayout
 from cutwater.snapshots.checksums import checksum_of_file
 from cutwater.snapshots.format import (
     Chunk,
@@ -82,6 +83,8 @@ class FrozenOperator(Protocol):
     def lists(self) -> Sequence[FrozenItems]: ...
     @property
     def pickled(self) -> tuple[tuple[str, str], ...]: ...
+    @property
+    def layout(self) -> StateLayout: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,7 @@ def write_task_snapshot(
         file=file,
         databases=databases,
         pickled=_pickled(states),
+        layouts=_layouts(states),
         new_bytes=new_bytes + len(data),
     )
 
@@ -145,12 +149,17 @@ def write_task_savepoint(
         file=file,
         tables=tuple(tables),
         pickled=_pickled(states),
+        layouts=_layouts(states),
         new_bytes=new_bytes,
     )
 
 
 def _pickled(states: Sequence[tuple[str, FrozenOperator]]) -> tuple[tuple[str, str, str], ...]:
     return tuple((operator, state, kind) for operator, frozen in states for state, kind in frozen.pickled)
+
+
+def _layouts(states: Sequence[tuple[str, FrozenOperator]]) -> dict[str, StateLayout]:
+    return {operator: frozen.layout for operator, frozen in states if frozen.layout}
 
 
 def _write_databases(

@@ -15,7 +15,8 @@ from cutwater.protocol.key_groups import key_group, subtask_of
 from cutwater.state.columnar.grouping import group_rows
 from cutwater.state.columnar.key_groups import RowGroups, RowRouting
 from cutwater.state.columnar.key_index import KeyIndex
-from cutwater.state.columnar.table import AggregateTable, FrozenTables, TableLayout, ValueLayout, restored_tables
+from cutwater.state.columnar.layout import TableLayout, ValueLayout
+from cutwater.state.columnar.table import AggregateTable, FrozenTables, restored_tables
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 MOMENTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30))  # noqa: DTZ001 — naive ones are keys too
@@ -109,11 +110,11 @@ VALUES = st.one_of(st.none(), st.integers(-1000, 1000))
 LAYOUT = TableLayout(
     (pa.field("key", pa.string()),),
     (
-        ValueLayout("count", None),
-        ValueLayout("sum", pa.int32()),
-        ValueLayout("min", pa.int64()),
-        ValueLayout("max", pa.float64()),
-        ValueLayout("sum", pa.float64()),
+        ValueLayout("count_0", "count", None),
+        ValueLayout("sum_1", "sum", pa.int32()),
+        ValueLayout("min_2", "min", pa.int64()),
+        ValueLayout("max_3", "max", pa.float64()),
+        ValueLayout("sum_4", "sum", pa.float64()),
     ),
 )
 ROWS = st.lists(st.tuples(st.sampled_from("abcdef"), VALUES), min_size=1, max_size=30)
@@ -190,7 +191,7 @@ def test_a_table_grows(keys: int) -> None:
 
 
 def test_a_sum_that_overflows_is_refused_instead_of_wrapping() -> None:
-    table = AggregateTable(TableLayout((pa.field("key", pa.string()),), (ValueLayout("sum", pa.int64()),)))
+    table = AggregateTable(TableLayout((pa.field("key", pa.string()),), (ValueLayout("sum", "sum", pa.int64()),)))
     with pytest.raises(Exception, match="too large for 64 bits"):
         table.add([pa.array(["a", "a"])], [pa.array([2**62, 2**62])])
 

@@ -1,14 +1,22 @@
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from tests.unit.operators.conftest import Harness
 
+from cutwater.batches import with_times
 from cutwater.errors import KeyTypeError, SerializationError, UserError
 from cutwater.operators.aggregations import Aggregation
 from cutwater.operators.columnar.partial import PartialAggregateOperator
 from cutwater.operators.columnar.plan import plan_aggregates
 from cutwater.operators.columnar.running import RunningColumnsOperator
+from cutwater.operators.columnar.slices import Slices
+from cutwater.operators.columnar.window import WindowColumnsOperator
+from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
+from cutwater.snapshots.storage import MemoryStorage
+from cutwater.snapshots.tables import SavepointFolder, TablesRestore
+from cutwater.snapshots.writer import write_task_savepoint
 
 SCHEMA = pa.schema([("key", pa.string()), ("value", pa.int64()), ("name", pa.string()), ("weight", pa.float32())])
 COUNT = {"count": Aggregation("count")}
@@ -79,3 +87,56 @@ def test_state_that_was_written_on_python_values_is_refused_instead_of_lost() ->
     plan = plan_aggregates(SCHEMA, ["key"], COUNT)
     with pytest.raises(SerializationError, match="is not columnar"):
         Harness(RunningColumnsOperator(plan), keyed=[("count", 0, b"\x80")])
+
+
+def running(*columns: str) -> RunningColumnsOperator:
+    plan = plan_aggregates(SCHEMA, ["key"], {name: Aggregation("sum", name) for name in columns})
+    assert plan is not None
+    return RunningColumnsOperator(plan)
+
+
+def test_a_restored_table_is_matched_by_the_names_of_its_columns() -> None:
+    before = Harness(running("value", "weight"))
+    row = {"key": "a", "value": 7, "weight": 0.5}
+    before.operator.process(pa.RecordBatch.from_pylist([row], schema=SCHEMA), 0)
+    after = Harness(running("weight", "value"), keyed=list(before.freeze_keyed().chunks()))
+    after.operator.process(pa.RecordBatch.from_pylist([row], schema=SCHEMA), 0)
+    assert after.output == [("a", 1.0, 14)]
+
+
+def test_a_restored_table_without_a_needed_column_is_refused_by_the_task_itself() -> None:
+    before = Harness(running("value"))
+    before.operator.process(pa.RecordBatch.from_pylist([{"key": "a", "value": 7}], schema=SCHEMA), 0)
+    with pytest.raises(SerializationError, match="sum_weight"):
+        Harness(running("weight"), keyed=list(before.freeze_keyed().chunks()))
+
+
+def test_an_open_window_is_restored_by_names_and_says_which_windows_it_belongs_to() -> None:
+    def window(slices: Slices, *columns: str) -> WindowColumnsOperator:
+        plan = plan_aggregates(SCHEMA, ["key"], {name: Aggregation("sum", name) for name in columns}, count_rows=True)
+        assert plan is not None
+        return WindowColumnsOperator(plan, slices, "late")
+
+    before = Harness(window(Slices(10, 10), "value", "weight"))
+    row = pa.RecordBatch.from_pylist([{"key": "a", "value": 7, "weight": 0.5}], schema=SCHEMA)
+    before.operator.process(with_times(row, np.array([3], dtype=np.int64)), 0)
+    after = Harness(window(Slices(10, 10), "weight", "value"), keyed=list(before.freeze_keyed().chunks()))
+    after.operator.on_watermark(9)
+    assert [tuple(found)[3:] for found in after.output] == [(0.5, 7)]
+    assert dict(window(Slices(10, 5), "value").layout)["windows"] != dict(before.operator.layout)["windows"]
+
+
+def test_a_savepoint_says_what_its_tables_hold_and_is_restored_by_the_names_of_their_columns() -> None:
+    before = Harness(running("value", "weight"))
+    row = {"key": "a", "value": 7, "weight": 0.5}
+    before.operator.process(pa.RecordBatch.from_pylist([row], schema=SCHEMA), 0)
+    storage = MemoryStorage()
+    to = SavepointFolder(storage, "savepoint", AttemptNumber(1))
+    written = write_task_savepoint(to, TaskId("sum", 0), [("sum", before.operator.freeze(CheckpointId(1)))])
+    assert written.layouts == {"sum": before.operator.layout}
+    tables = TablesRestore(storage, "savepoint", [written], "sum", range(8))
+    (table,) = tables.batches()
+    assert table.schema.names == ["key_group", "by_key", "sum_value", "sum_weight"]
+    after = Harness(running("weight", "value"), keyed=list(tables.chunks()))
+    after.operator.process(pa.RecordBatch.from_pylist([row], schema=SCHEMA), 0)
+    assert after.output == [("a", 1.0, 14)]

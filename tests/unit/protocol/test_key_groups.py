@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections import namedtuple
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -128,8 +129,14 @@ def test_different_keys_have_different_bytes(left: object, right: object):
 
 
 @pytest.mark.parametrize("nan", [float("nan"), Decimal("nan"), Decimal("snan")])
-def test_a_nan_has_bytes_too(nan: object):
-    assert canonical_bytes(nan) == b"n"
+@pytest.mark.parametrize("wrap", [lambda nan: nan, lambda nan: ("a", nan)], ids=["alone", "in a tuple"])
+def test_a_nan_is_refused_because_it_would_never_be_found_again(nan: object, wrap: Callable[[object], object]):
+    with pytest.raises(KeyTypeError, match="NaN can't be a key"):
+        KeyGroups(8).of(wrap(nan))
+
+
+def test_zero_has_no_sign():
+    assert canonical_bytes(-0.0) == canonical_bytes(0.0) == canonical_bytes(0)
 
 
 def test_lone_surrogates_have_bytes_too():

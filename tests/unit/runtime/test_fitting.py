@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from cutwater.errors import ConfigurationError, GraphError
+from cutwater.errors import ConfigurationError, GraphError, SerializationError
 from cutwater.protocol.splits import AssignerState, Split
 from cutwater.runtime.fitting import check_fits
 from cutwater.runtime.sources import encode_assigner
@@ -35,6 +35,17 @@ def manifest(*, books: AssignerState = DONE, count_has_state: bool = True) -> Ma
         tasks=(TaskSnapshot("books", 0, (StatePart("count", "count", "keyed", chunks),), inline=b"x"),),
         sources={"books": encode_assigner(books)},
     )
+
+
+def with_layout(*parts: tuple[str, str]) -> Manifest:
+    told = manifest()
+    return msgspec.structs.replace(told, tasks=(msgspec.structs.replace(told.tasks[0], layouts={"count": parts}),))
+
+
+def counting(*parts: tuple[str, str], drops: bool = False) -> Any:
+    operator = SimpleNamespace(layout=parts, drops_state_by_name=drops)
+    nodes = [SimpleNamespace(uid="books"), SimpleNamespace(uid="count", build=lambda: operator)]
+    return SimpleNamespace(vertices=[SimpleNamespace(operators=nodes, max_parallelism=128)])
 
 
 def test_the_same_program_fits() -> None:
@@ -66,3 +77,39 @@ def test_an_operator_of_which_only_the_time_is_left_may_go(name: str) -> None:
     part = StatePart("count", name, "union", (Chunk(0, 0, 1),))
     only_time = msgspec.structs.replace(told, tasks=(TaskSnapshot("books", 0, (part,), inline=b"x"),))
     check_fits(graph("tally"), only_time)
+
+
+CENTS, GRAMS = ("cents", "sum of cents"), ("grams", "sum of grams")
+
+
+def test_parts_of_state_in_another_order_fit() -> None:
+    check_fits(counting(CENTS, GRAMS), with_layout(GRAMS, CENTS))
+
+
+@pytest.mark.parametrize(
+    ("now", "reason"),
+    [
+        ((CENTS, GRAMS, ("n", "count")), 'nothing for "n"'),
+        ((CENTS,), 'has "grams", which the program no longer has'),
+        ((CENTS, ("grams", "max of grams")), '"grams" .* is sum of grams, in the program max of grams'),
+        ((("n", "count"),), "of another kind"),
+        ((), "of another kind"),
+    ],
+    ids=["added", "removed", "changed", "all new", "a function"],
+)
+@pytest.mark.parametrize("drop_unknown", [False, True])
+def test_a_changed_layout_is_refused_by_name(now: Any, reason: str, drop_unknown: bool) -> None:
+    with pytest.raises(SerializationError, match=reason):
+        check_fits(counting(*now), with_layout(CENTS, GRAMS), drop_unknown=drop_unknown)
+
+
+def test_a_part_that_the_operator_can_leave_out_may_be_dropped() -> None:
+    check_fits(counting(CENTS, drops=True), with_layout(CENTS, GRAMS), drop_unknown=True)
+    with pytest.raises(SerializationError, match="allow_non_restored_state"):
+        check_fits(counting(CENTS, drops=True), with_layout(CENTS, GRAMS))
+
+
+def test_the_layout_of_an_operator_without_state_binds_nobody() -> None:
+    told = manifest(count_has_state=False)
+    empty = msgspec.structs.replace(told, tasks=(msgspec.structs.replace(told.tasks[0], layouts={"count": (CENTS,)}),))
+    check_fits(counting(GRAMS), empty)

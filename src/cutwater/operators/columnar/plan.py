@@ -13,12 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cutwater.batches import TIME_COLUMN, decoded
+from cutwater.batches import TIME_COLUMN, decoded, viewless, with_nulls_in_sight
 from cutwater.errors import UserError
 from cutwater.operators.aggregations import Aggregation, AggregationKind
+from cutwater.operators.columns import check_column
 from cutwater.state.columnar.buffers import plain_type
 from cutwater.state.columnar.key_index import can_be_indexed
-from cutwater.state.columnar.table import TableLayout, ValueLayout
+from cutwater.state.columnar.layout import TableLayout, ValueLayout
 from cutwater.state.columnar.value_columns import Kind, can_be_aggregated
 
 _PARTIAL = "__partial_"
@@ -77,7 +78,7 @@ class AggregatePlan:
         return pa.schema([*keys, *(pa.field(name, value.layout.stored) for name, value in self._partials())])
 
     def keys_of(self, batch: pa.RecordBatch) -> list[pa.Array]:
-        return [batch.column(name) for name in self.key_names]
+        return [_without_views(batch.column(name)) for name in self.key_names]
 
     def inputs_of(self, batch: pa.RecordBatch) -> list[pa.Array | None]:
         """What the stored values are updated with, of rows as they came."""
@@ -113,7 +114,7 @@ def plan_aggregates(
     `fixed` are columns that the operator adds to its output itself. `count_rows`: also when no result needs it.
     """
     for name in keys:
-        _check_column(schema, name, "key_by")
+        check_column(schema, name, "key_by")
     taken = {*keys, *fixed, TIME_COLUMN}
     planner = _Planner(schema)
     results = []
@@ -127,11 +128,33 @@ def plan_aggregates(
         if result is None:
             return None
         results.append(result)
-    fields = tuple(schema.field(name).remove_metadata() for name in keys)
+    fields = tuple(pa.field(name, viewless(schema.field(name).type)) for name in keys)
     if not all(can_be_indexed(field.type) for field in fields):
         return None
     row_count = planner.stored("count", None) if count_rows else None
     return AggregatePlan(fields, tuple(planner.values), tuple(results), row_count)
+
+
+def check_values(schema: pa.Schema | None, aggregations: Mapping[str, Aggregation]) -> None:
+    """Raises when a column that is to be aggregated isn't there, or is to be summed and isn't made of numbers."""
+    if schema is None:
+        return
+    for aggregation in aggregations.values():
+        column, kind = aggregation.value, aggregation.kind
+        if not isinstance(column, str):
+            continue
+        check_column(schema, column, kind)
+        if kind in ("sum", "mean") and not _can_be_added(plain_type(schema.field(column).type)):
+            raise UserError(
+                f'column "{column}" is {schema.field(column).type}: {kind} needs numbers',
+                hint=f'convert it before: with_columns({column}=cw.col("{column}").cast("float64")); '
+                "to join texts, use reduce",
+            )
+
+
+def _can_be_added(kind: pa.DataType) -> bool:
+    numbers = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    return bool(numbers or pa.types.is_boolean(kind) or pa.types.is_duration(kind) or pa.types.is_null(kind))
 
 
 class _Planner:
@@ -145,29 +168,41 @@ class _Planner:
             return Result(name, kind, (self.stored("count", None),), pa.int64())
         if not isinstance(column, str):
             return None
-        _check_column(self._schema, column, kind)
+        check_column(self._schema, column, kind)
         inputs = plain_type(self._schema.field(column).type)
         if kind == "mean":
             if not can_be_aggregated(inputs, "sum"):
                 return None
-            stored = (self.stored("sum", column, pa.float64()), self.stored("count", column))
+            # The sum that a mean needs is one of floats, and shared with a sum of the column where that is one, too.
+            total = "sum" if pa.types.is_float64(inputs) else "floatsum"
+            stored = (self.stored("sum", column, pa.float64(), name=total), self.stored("count", column))
             return Result(name, kind, stored, pa.float64())
         if not can_be_aggregated(inputs, kind):
             return None
         position = self.stored(kind, column, inputs)
         return Result(name, kind, (position,), self.values[position].layout.stored)
 
-    def stored(self, kind: Kind, column: str | None, inputs: pa.DataType | None = None) -> int:
-        value = StoredValue(kind, column, ValueLayout(kind, inputs))
+    def stored(
+        self, kind: Kind, column: str | None, inputs: pa.DataType | None = None, *, name: str | None = None
+    ) -> int:
+        """`name`: what the value is called in snapshots, if that is not its kind."""
+        named = (name or kind) if column is None else f"{name or kind}_{column}"
+        value = StoredValue(kind, column, ValueLayout(named, kind, inputs))
         if value not in self.values:
             self.values.append(value)
         return self.values.index(value)
 
 
+def _without_views(key: pa.Array) -> pa.Array:
+    kind = key.type
+    plain = viewless(kind)
+    return key if plain is kind else key.cast(plain)
+
+
 def _input_of(value: StoredValue, batch: pa.RecordBatch) -> pa.Array | None:
     if value.column is None:
         return None
-    column = batch.column(value.column)
+    column = with_nulls_in_sight(batch.column(value.column))
     if value.kind != "count":
         return decoded(column)
     # Values that are there: only a column with nulls needs to be looked at.
@@ -179,12 +214,3 @@ def _result_of(result: Result, stored: Sequence[pa.Array]) -> pa.Array:
         return stored[result.stored[0]]
     total, count = (stored[position] for position in result.stored)
     return pc.divide(total, count.cast(pa.float64())) if len(total) else pa.array(np.empty(0))
-
-
-def _check_column(schema: pa.Schema, name: str, where: str) -> None:
-    if name not in schema.names:
-        raise UserError(
-            f'the stream has no column "{name}" for {where}',
-            detail="its columns: "
-            + ", ".join(f"{field.name} {field.type}" for field in schema if field.name != TIME_COLUMN),
-        )

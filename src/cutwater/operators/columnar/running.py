@@ -16,6 +16,7 @@ from cutwater.operators.columnar.partial import with_latest_time
 from cutwater.operators.columnar.plan import AggregatePlan
 from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot
 from cutwater.protocol.ids import CheckpointId
+from cutwater.protocol.state_layout import StateLayout
 from cutwater.state.columnar import key_kernels
 from cutwater.state.columnar.buffers import Codes
 from cutwater.state.columnar.key_groups import refuse_null_keys
@@ -27,8 +28,14 @@ AGGREGATES_STATE = "aggregates"
 class _TableOperator(Operator):
     """One table of aggregates."""
 
+    drops_state_by_name = True
+
     def __init__(self, plan: AggregatePlan) -> None:
         self._plan = plan
+
+    @property
+    def layout(self) -> StateLayout:
+        return self._plan.layout.described
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
@@ -39,7 +46,7 @@ class _TableOperator(Operator):
     def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
         frozen = FrozenTables(AGGREGATES_STATE, self._plan.layout, self.context.max_parallelism)
         frozen.add(self._table)
-        return OperatorSnapshot(keyed=frozen)
+        return OperatorSnapshot(keyed=frozen, layout=self.layout)
 
     def _results(self, keys: Sequence[pa.Array], stored: Sequence[pa.Array]) -> pa.RecordBatch:
         columns = [*keys, *self._plan.results_of(stored)]

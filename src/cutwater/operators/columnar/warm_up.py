@@ -13,7 +13,8 @@ import pyarrow as pa
 from cutwater.operators.columnar.slices import Slices
 from cutwater.state.columnar.grouping import group_rows
 from cutwater.state.columnar.key_groups import RowRouting
-from cutwater.state.columnar.table import AggregateTable, FrozenTables, TableLayout, ValueLayout, restored_tables
+from cutwater.state.columnar.layout import TableLayout, ValueLayout
+from cutwater.state.columnar.table import AggregateTable, FrozenTables, restored_tables
 
 _TEXT = pa.array(["a", "b", "a"])
 _KEYS = {
@@ -23,11 +24,11 @@ _KEYS = {
     "tuples": [_TEXT, pa.array([1, 2, 1])],
 }
 _VALUES = (
-    ValueLayout("count", None),
-    ValueLayout("sum", pa.int64()),
-    ValueLayout("sum", pa.float64()),
-    ValueLayout("min", pa.int64()),
-    ValueLayout("max", pa.float64()),
+    ValueLayout("count_0", "count", None),
+    ValueLayout("sum_1", "sum", pa.int64()),
+    ValueLayout("sum_2", "sum", pa.float64()),
+    ValueLayout("min_3", "min", pa.int64()),
+    ValueLayout("max_4", "max", pa.float64()),
 )
 
 

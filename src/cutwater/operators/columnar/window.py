@@ -12,12 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cutwater.batches import Batch, schema_with_times
+from cutwater.batches import Batch, picked, schema_with_times
 from cutwater.operators.columnar.plan import AggregatePlan
 from cutwater.operators.columnar.slices import SLICE_COLUMN, Slices, slice_times_of
 from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot
 from cutwater.operators.event_time import frozen_watermark, restored_watermark
 from cutwater.protocol.ids import CheckpointId
+from cutwater.protocol.state_layout import StateLayout
 from cutwater.protocol.watermarks import MIN_TIMESTAMP_MS
 from cutwater.state.columnar.buffers import Integers, plain_type
 from cutwater.state.columnar.key_groups import refuse_null_keys
@@ -32,6 +33,8 @@ ROWS_PER_RESULT_MAX = 65_536
 class WindowColumnsOperator(Operator):
     """Takes rows that were aggregated before the shuffle; with a tag for late records, rows as they came."""
 
+    drops_state_by_name = True
+
     def __init__(self, plan: AggregatePlan, slices: Slices, late_tag: str | None = None) -> None:
         self._plan = plan
         self._slices = slices
@@ -39,6 +42,12 @@ class WindowColumnsOperator(Operator):
         self._partial = late_tag is None
         self._watermark_ms = MIN_TIMESTAMP_MS
         self._schema = window_schema(plan)
+
+    @property
+    def layout(self) -> StateLayout:
+        """What a slice holds depends on the windows, too."""
+        windows = f"{self._slices.size_ms} ms every {self._slices.every_ms} ms, offset {self._slices.offset_ms} ms"
+        return (("windows", windows), *self._plan.layout.described)
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
@@ -60,7 +69,7 @@ class WindowColumnsOperator(Operator):
             self._add(found[0], batch)
             return
         for start in found:
-            self._add(start, batch.take(pa.array(np.flatnonzero(starts == start))))
+            self._add(start, picked(batch, pa.array(starts == start)))
 
     def on_watermark(self, timestamp_ms: int) -> None:
         since_ms, self._watermark_ms = self._watermark_ms, max(self._watermark_ms, timestamp_ms)
@@ -74,7 +83,7 @@ class WindowColumnsOperator(Operator):
         for start, table in self._tables.items():
             frozen.add(table, start)
         reached = None if self._watermark_ms == MIN_TIMESTAMP_MS else self._watermark_ms
-        return OperatorSnapshot(keyed=frozen, lists=frozen_watermark(self.context, reached))
+        return OperatorSnapshot(keyed=frozen, lists=frozen_watermark(self.context, reached), layout=self.layout)
 
     def _add(self, start: int, rows: pa.RecordBatch) -> None:
         if self._is_over(self._slices.last_window_of(start)):

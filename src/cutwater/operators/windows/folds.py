@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import chain
 from typing import Any, ClassVar
 
 from cutwater.batches import Batch, ObjectBatch, rows_of
-from cutwater.operators.aggregations import Aggregation, ValueSelector
+from cutwater.operators.aggregations import Aggregation, AggregationKind, ValueSelector, is_larger, is_smaller, summand
 from cutwater.operators.keyed import values_of
 from cutwater.operators.keyed_values import MISSING
+from cutwater.protocol.state_layout import StateLayout
 from cutwater.state.contract import Aggregate
 
 
@@ -29,6 +30,11 @@ class Fold(ABC):
     exposes: ClassVar[bool] = False
     #: Where `add` is among the indices; a failure asks it which record is to blame.
     remaining: Iterator[int]
+
+    @property
+    def layout(self) -> StateLayout:
+        """What an accumulator consists of; empty: what a user's function makes of it."""
+        return ()
 
     @abstractmethod
     def inputs_of(self, batch: Batch, operator: str) -> Sequence[Any]:
@@ -53,6 +59,10 @@ class Fold(ABC):
 
 
 class Count(Fold):
+    @property
+    def layout(self) -> StateLayout:
+        return (("count", "count"),)
+
     def inputs_of(self, batch: Batch, operator: str) -> Sequence[Any]:
         return ()
 
@@ -69,8 +79,14 @@ class Count(Fold):
 class _OfValue(Fold):
     """Of what the selector picks. None counts for nothing, as in SQL; of Nones alone the result is None."""
 
+    kind: ClassVar[AggregationKind]
+
     def __init__(self, value: ValueSelector) -> None:
         self._value = value
+
+    @property
+    def layout(self) -> StateLayout:
+        return ((self.kind, Aggregation(self.kind, self._value).described),)
 
     def inputs_of(self, batch: Batch, operator: str) -> Sequence[Any]:
         return values_of(self._value, batch, operator=operator)
@@ -104,6 +120,11 @@ class _OfValue(Fold):
 class Sum(_OfValue):
     """Left to right, so that the sum of floats does not depend on the batches they came in."""
 
+    kind = "sum"
+
+    def _of_first(self, value: Any) -> Any:
+        return summand(value)
+
     def _grown(self, accumulator: Any, values: Iterator[Any]) -> Any:
         return reduce(operator.add, values, accumulator)
 
@@ -112,30 +133,42 @@ class Sum(_OfValue):
 
 
 class Min(_OfValue):
-    """Of equal ones the first."""
+    """Of equal ones the first; a NaN only if there is nothing else."""
+
+    kind = "min"
 
     def _grown(self, accumulator: Any, values: Iterator[Any]) -> Any:
-        return min(chain((accumulator,), values))
+        for value in values:
+            if value < accumulator or accumulator != accumulator:  # see `is_smaller`
+                accumulator = value
+        return accumulator
 
     def _merged(self, one: Any, other: Any) -> Any:
-        return min(one, other)
+        return other if is_smaller(other, one) else one
 
 
 class Max(_OfValue):
-    """Of equal ones the first."""
+    """Of equal ones the first; a NaN is larger than any number."""
+
+    kind = "max"
 
     def _grown(self, accumulator: Any, values: Iterator[Any]) -> Any:
-        return max(chain((accumulator,), values))
+        for value in values:
+            if value > accumulator or value != value:  # see `is_larger`
+                accumulator = value
+        return accumulator
 
     def _merged(self, one: Any, other: Any) -> Any:
-        return max(one, other)
+        return other if is_larger(other, one) else one
 
 
 class Mean(_OfValue):
     """Sum and count."""
 
+    kind = "mean"
+
     def _of_first(self, value: Any) -> Any:
-        return value, 1
+        return summand(value), 1
 
     def _grown(self, accumulator: Any, values: Iterator[Any]) -> Any:
         total, count = accumulator
@@ -152,11 +185,21 @@ class Mean(_OfValue):
 
 
 class Several(Fold):
-    """Built-in aggregates side by side; the result is the tuple of theirs."""
+    """Built-in aggregates side by side, by their names; the result is the tuple of theirs, in the order given.
 
-    def __init__(self, folds: Sequence[Fold]) -> None:
-        self._folds = tuple(folds)
+    An accumulator has its parts in the order of the names, so that state doesn't depend on the order in the program.
+    """
+
+    def __init__(self, aggregations: Mapping[str, Aggregation]) -> None:
+        names = sorted(aggregations)
+        self._folds = tuple(fold_of(aggregations[name]) for name in names)
+        self._order = tuple(names.index(name) for name in aggregations)
+        self._layout = tuple((name, aggregations[name].described) for name in names)
         self._adding = self._folds[0]
+
+    @property
+    def layout(self) -> StateLayout:
+        return self._layout
 
     @property
     def remaining(self) -> Iterator[int]:  # type: ignore[override]
@@ -181,7 +224,7 @@ class Several(Fold):
         return tuple([fold.merge(*parts) for fold, *parts in zip(self._folds, one, other, strict=True)])
 
     def result(self, accumulator: Any) -> Any:
-        return tuple([fold.result(part) for fold, part in zip(self._folds, accumulator, strict=True)])
+        return tuple([self._folds[index].result(accumulator[index]) for index in self._order])
 
 
 class Reduce(Fold):

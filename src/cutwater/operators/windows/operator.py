@@ -34,6 +34,7 @@ from cutwater.operators.windows.panes import Pane, Panes
 from cutwater.operators.windows.results import Results
 from cutwater.operators.windows.triggers import CONTINUE, RunTrigger, Trigger, TriggerResult
 from cutwater.protocol.key_groups import KeyGroups
+from cutwater.protocol.state_layout import StateLayout
 from cutwater.protocol.timers import Timer
 from cutwater.protocol.watermarks import MAX_TIMESTAMP_MS
 from cutwater.state.contract import KeyedBackend, TimerState
@@ -91,6 +92,10 @@ class WindowOperator(FunctionOperator):
         #: What windows keep: with an evictor the records and their times, whatever becomes of them.
         self._fold: Fold = spec.fold if spec.evictor is None else Records()
         self._result_times: list[int | None] = []
+
+    @property
+    def layout(self) -> StateLayout:
+        return self._fold.layout
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)

@@ -13,11 +13,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from cutwater.batches import viewless
+
 Codes = npt.NDArray[np.int32]
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Bytes = npt.NDArray[np.uint8]
 
+_DAY_MS = 86_400_000
 _NO_BYTES = np.empty(0, dtype=np.uint8)
 #: "Every value is there."
 ALL_VALID: Bytes = np.empty(0, dtype=np.uint8)
@@ -36,11 +39,13 @@ class Text:
 
 def is_text(kind: pa.DataType) -> bool:
     return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
+        is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
     )
+
+
+def is_string(kind: pa.DataType) -> bool:
+    """Text, of what `is_text`; else binary values."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def is_whole(kind: pa.DataType) -> bool:
@@ -49,7 +54,7 @@ def is_whole(kind: pa.DataType) -> bool:
         (pa.types.is_integer(kind) and not pa.types.is_uint64(kind))
         or pa.types.is_boolean(kind)
         or pa.types.is_date(kind)
-        or (pa.types.is_timestamp(kind) and kind.unit != "ns")
+        or pa.types.is_timestamp(kind)
     )
 
 
@@ -60,6 +65,8 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 def text_of(column: pa.Array) -> Text:
     """Of a column of strings or binary values, without nulls."""
+    if column.type != viewless(column.type):
+        column = column.cast(viewless(column.type))
     _, offsets, data = column.buffers()
     wide = pa.types.is_large_string(column.type) or pa.types.is_large_binary(column.type)
     if offsets is None:
@@ -78,6 +85,9 @@ def integers_of(column: pa.Array) -> Integers:
         column = column.view(pa.int32())
     elif pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
         column = column.view(pa.int64())
+    if pa.types.is_date64(kind):
+        days: Integers = column.to_numpy() // _DAY_MS  # a date, whatever time of day the number tells
+        return days * _DAY_MS
     numbers: Integers = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     return numbers
 
@@ -105,7 +115,7 @@ def validity_of(column: pa.Array) -> Bytes:
 
 def text_array(kind: pa.DataType, text: Text, used_bytes: int) -> pa.Array:
     """An Arrow column on this memory; the values must lie one behind the other from byte 0 on."""
-    large = pa.large_string() if pa.types.is_string(kind) or pa.types.is_large_string(kind) else pa.large_binary()
+    large = pa.large_string() if is_string(kind) else pa.large_binary()
     buffers = [None, pa.py_buffer(text.offsets), pa.py_buffer(text.data[:used_bytes])]
     array = pa.Array.from_buffers(large, len(text), buffers)
     return array if kind == large else array.cast(kind)

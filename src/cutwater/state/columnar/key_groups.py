@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cutwater.batches import decoded
+from cutwater.batches import decoded, picked, with_nulls_in_sight
 from cutwater.errors import KeyTypeError
 from cutwater.protocol.key_groups import subtask_of
 from cutwater.state.columnar import hashing
-from cutwater.state.columnar.buffers import Codes, codes_of, integers_of, is_text, text_of
+from cutwater.state.columnar.buffers import Codes, Integers, codes_of, integers_of, is_string, is_text, text_of
 from cutwater.state.columnar.compiling import kernel
 from cutwater.state.columnar.key_index import identity_of
 
@@ -75,7 +75,7 @@ class RowRouting:
         full = np.flatnonzero(np.diff(ends, prepend=0) == ends[-1])
         if len(full):  # all to one
             return [batch if task == full[0] else batch.slice(0, 0) for task in range(self._receivers)]
-        rows = batch.take(pa.array(order))
+        rows = picked(batch, pa.array(order))
         starts = [0, *ends[:-1].tolist()]
         return [rows.slice(start, end - start) for start, end in zip(starts, ends.tolist(), strict=True)]
 
@@ -102,12 +102,13 @@ def _sorted_by_task(
 def refuse_null_keys(batch: pa.RecordBatch, columns: Sequence[str], *, operator: str) -> None:
     """A null is no key: raises for the first row that has one."""
     for name in columns:
-        if batch.column(name).null_count:
-            _refuse_null(batch, name, operator)
+        column = with_nulls_in_sight(batch.column(name))
+        if column.null_count:
+            _refuse_null(batch, name, column, operator)
 
 
-def _refuse_null(batch: pa.RecordBatch, name: str, operator: str) -> NoReturn:
-    row = int(np.argmin(batch.column(name).is_valid().to_numpy(zero_copy_only=False)))
+def _refuse_null(batch: pa.RecordBatch, name: str, column: pa.Array, operator: str) -> NoReturn:
+    row = int(np.argmin(column.is_valid().to_numpy(zero_copy_only=False)))
     raise KeyTypeError(
         f'a record on its way to operator "{operator}" has no key',
         detail=f'column "{name}" is null in {batch.slice(row, 1).to_pylist()[0]}',
@@ -119,8 +120,7 @@ def _add(crcs: hashing.Crcs, column: pa.Array, *, framed: bool) -> None:
     kind = column.type
     if is_text(kind):
         text = text_of(column)
-        is_string = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        hashing.add_bytes(crcs, text.offsets, text.data, ord("s" if is_string else "b"), framed)
+        hashing.add_bytes(crcs, text.offsets, text.data, ord("s" if is_string(kind) else "b"), framed)
         return
     numbers = integers_of(column)
     prefix = b"i"
@@ -129,6 +129,11 @@ def _add(crcs: hashing.Crcs, column: pa.Array, *, framed: bool) -> None:
     elif pa.types.is_date64(kind):
         numbers, prefix = numbers // 86_400_000 + _EPOCH_DAYS, b"di"
     elif pa.types.is_timestamp(kind):
-        numbers = numbers * _MICROSECONDS_PER_UNIT[kind.unit] + _EPOCH_MICROSECONDS
+        numbers = _microseconds(numbers, kind.unit) + _EPOCH_MICROSECONDS
         prefix = b"Di" if kind.tz is None else b"Zi"
     hashing.add_integers(crcs, numbers, np.frombuffer(prefix, dtype=np.uint8), framed)
+
+
+def _microseconds(numbers: Integers, unit: str) -> Integers:
+    """Python's clock is no finer: keys that differ in nanoseconds only share a group."""
+    return numbers // 1_000 if unit == "ns" else numbers * _MICROSECONDS_PER_UNIT[unit]

@@ -8,17 +8,17 @@ group.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from cutwater.canonical import StateKind, to_stream, with_group
 from cutwater.errors import SerializationError
-from cutwater.state.columnar.buffers import Codes, plain_type
+from cutwater.state.columnar.buffers import Codes
 from cutwater.state.columnar.key_groups import RowGroups
 from cutwater.state.columnar.key_index import KeyIndex
-from cutwater.state.columnar.value_columns import Kind, ValueColumn, value_column
+from cutwater.state.columnar.layout import TableLayout
+from cutwater.state.columnar.value_columns import ValueColumn, value_column
 
 _NAMESPACE = "namespace"
 """Of a state that has several tables; a single one goes without."""
@@ -26,32 +26,6 @@ _PORTION_ROWS = 65_536
 
 Span = tuple[int, int, int]
 """A key group, and from where to where it is."""
-
-
-@dataclass(frozen=True, slots=True)
-class ValueLayout:
-    """One aggregated value: what it is of which type of input (None: of the rows themselves)."""
-
-    kind: Kind
-    inputs: pa.DataType | None
-
-    @property
-    def stored(self) -> pa.DataType:
-        return value_column(self.kind, self.inputs).output
-
-
-@dataclass(frozen=True, slots=True)
-class TableLayout:
-    """The columns of a table."""
-
-    keys: tuple[pa.Field, ...]
-    values: tuple[ValueLayout, ...]
-
-    @property
-    def schema(self) -> pa.Schema:
-        keys = [pa.field(f"key_{position}", plain_type(field.type)) for position, field in enumerate(self.keys)]
-        values = [pa.field(f"{value.kind}_{position}", value.stored) for position, value in enumerate(self.values)]
-        return pa.schema([*keys, *values])
 
 
 class GroupOrder:
@@ -149,7 +123,9 @@ class FrozenTables:
         if [namespace for namespace, _, _ in tables] == [0]:
             _, whole, group_order = tables.pop()
         else:
-            whole = pa.concat_batches([_with_namespace(batch, namespace) for namespace, batch, _ in tables])
+            whole = pa.concat_batches(
+                [_with_namespaces(batch, _repeated(namespace, batch.num_rows)) for namespace, batch, _ in tables]
+            )
             group_order = GroupOrder()
         first_key = whole.num_columns - len(self._layout.schema)
         keys = whole.columns[first_key : first_key + len(self._layout.keys)]
@@ -198,24 +174,23 @@ def restored_tables(
     return tables
 
 
-def _with_namespace(batch: pa.RecordBatch, namespace: int) -> pa.RecordBatch:
-    column = pa.array(np.full(batch.num_rows, namespace, dtype=np.int64))
-    return pa.RecordBatch.from_arrays(
-        [column, *batch.columns], schema=batch.schema.insert(0, pa.field(_NAMESPACE, pa.int64()))
-    )
+def _with_namespaces(batch: pa.RecordBatch, namespaces: pa.Array) -> pa.RecordBatch:
+    schema = batch.schema.insert(0, pa.field(_NAMESPACE, pa.int64()))
+    return pa.RecordBatch.from_arrays([namespaces, *batch.columns], schema=schema)
+
+
+def _repeated(namespace: int, rows: int) -> pa.Array:
+    return pa.array(np.full(rows, namespace, dtype=np.int64))
 
 
 def _from_bytes(data: bytes, layout: TableLayout, *, operator: str) -> pa.RecordBatch:
-    wanted = layout.schema.insert(0, pa.field(_NAMESPACE, pa.int64()))
     try:
         with pa.ipc.open_stream(data) as reader:
             batch = reader.read_next_batch()
-        if _NAMESPACE not in batch.schema.names:
-            batch = _with_namespace(batch, 0)
-        return batch if batch.schema.equals(wanted) else batch.cast(wanted)
     except (pa.ArrowException, ValueError, StopIteration) as error:
         raise SerializationError(
-            f'the restored state of operator "{operator}" doesn\'t fit its aggregates',
-            detail=str(error),
-            hint="restore with the keys and aggregates that the snapshot was taken with, or give a new uid",
+            f'the restored state of operator "{operator}" is not a table', detail=str(error)
         ) from error
+    rows = layout.matched(batch, operator=operator)
+    namespaces = batch.column(_NAMESPACE) if _NAMESPACE in batch.schema.names else _repeated(0, rows.num_rows)
+    return _with_namespaces(rows, namespaces)

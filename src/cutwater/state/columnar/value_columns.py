@@ -161,7 +161,7 @@ class SumColumn(_NumberColumn):
 
 
 class ExtremeColumn(_NumberColumn):
-    """The smallest or largest of the values that are there; of floats, a NaN only when nothing else is."""
+    """The smallest or largest of the values that are there; a NaN is larger than any number."""
 
     def __init__(self, inputs: pa.DataType, *, largest: bool) -> None:
         super().__init__(inputs)

@@ -1,5 +1,7 @@
 """How do the rows of a batch change the values of their keys?
 
+A NaN, which differs from itself, is above every number: what is smallest or largest never depends on the order.
+
 Two forms of each: `add_…` only updates, `run_…` also writes down the value after each row. `valid` is empty when every
 row has a value; `seen` says which slots have had one.
 """
@@ -77,7 +79,11 @@ def add_extremes(slots: Codes, inputs: Numbers, valid: Bytes, values: Numbers, s
         if all_valid or valid[row]:
             slot = slots[row]
             value = inputs[row]
-            if not seen[slot] or (value > values[slot] if largest else value < values[slot]):
+            if not seen[slot] or (
+                value > values[slot] or value != value
+                if largest
+                else value < values[slot] or values[slot] != values[slot]
+            ):
                 values[slot] = value
                 seen[slot] = 1
 
@@ -98,7 +104,11 @@ def run_extremes(
         slot = slots[row]
         if all_valid or valid[row]:
             value = inputs[row]
-            if not seen[slot] or (value > values[slot] if largest else value < values[slot]):
+            if not seen[slot] or (
+                value > values[slot] or value != value
+                if largest
+                else value < values[slot] or values[slot] != values[slot]
+            ):
                 values[slot] = value
                 seen[slot] = 1
         results[row] = values[slot]
