@@ -20,6 +20,7 @@ from cutwater.protocol.ids import AttemptNumber, SlotId, TaskId
 from cutwater.protocol.lifecycle import TaskState
 from cutwater.protocol.splits import Split
 from cutwater.runtime import messages
+from cutwater.runtime.chain import not_loaded
 from cutwater.runtime.deployment import Deployment, SlotServices
 from cutwater.runtime.seams import Background, Clock, SlotLink, Transport
 from cutwater.runtime.task import Task
@@ -122,6 +123,8 @@ class Slot:
         match message:
             case messages.DeployAttempt():
                 self._deploy(message)
+            case messages.DropAttempt(attempt):
+                self._drop_attempt(attempt)
             case messages.EndSlot(job_is_over):
                 self._drop()
                 if self._local_files is not None:
@@ -156,10 +159,14 @@ class Slot:
                 deployment.tasks[TaskId(message.operator, message.subtask)].limit_time(message.timestamp_ms)
             case messages.StopSources():
                 self._for_each(deployment, lambda task: task.stop_reading(drain=message.drain))
-            case messages.DropAttempt():
-                self._drop()
             case _:
                 assert_never(message)
+
+    def _drop_attempt(self, attempt: AttemptNumber) -> None:
+        """Its tasks may be gone already: they failed here."""
+        if self._deployment is not None and self._deployment.attempt == attempt:
+            self._drop_quietly()
+        self._link.send(messages.AttemptDropped(attempt))
 
     def _for_each(self, deployment: Deployment, work: Callable[[Task], None]) -> None:
         for task in deployment.tasks.values():
@@ -181,8 +188,8 @@ class Slot:
 
     def _open(self, order: messages.DeployAttempt) -> None:
         if order.job:
-            self._plan = cloudpickle.loads(order.job)
-        assert self._plan is not None, "the first deployment of a slot carries the job"
+            self._plan = load_plan(order.job)
+        assert self._plan is not None, "the coordinator sends the job until it has been loaded here"
         self._first_record_reported = False
         if self._local_files is None:
             self._local_files = LocalFiles(self._plan.options.local_folder, self._plan.job_id)
@@ -240,6 +247,15 @@ class Slot:
             task.metrics.queued_elements = len(task.inputs)
         metrics = SlotMetrics(self._deployment.attempt, [task.metrics for task in self._running])
         self._link.send(messages.MetricsReported(encode_metrics(metrics)))
+
+
+def load_plan(job: bytes) -> JobPlan:
+    """To load a job is to import its modules: that is the user's code, and depends on the host."""
+    try:
+        plan: JobPlan = cloudpickle.loads(job)
+    except Exception as error:
+        raise not_loaded("the job", error) from error
+    return plan
 
 
 def pickle_error(error: Exception, task: TaskId) -> bytes:
