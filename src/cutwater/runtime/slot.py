@@ -16,6 +16,7 @@ import cloudpickle
 from cutwater.errors import ChannelBrokenError, CutwaterError, InternalError
 from cutwater.graph.plan import JobPlan
 from cutwater.operators.metrics import SlotMetrics, encode_metrics
+from cutwater.operators.user_code import USER_FAILURES, exit_error
 from cutwater.protocol.ids import AttemptNumber, SlotId, TaskId
 from cutwater.protocol.lifecycle import TaskState
 from cutwater.protocol.splits import Split
@@ -179,7 +180,7 @@ class Slot:
         started = self._clock.now_seconds()
         try:
             self._open(order)
-        except Exception as error:
+        except USER_FAILURES as error:
             self._tell_failure(order.attempt, order.tasks[0], error)
             self._drop_quietly()
             return
@@ -207,7 +208,7 @@ class Slot:
         """A failure in a task ends the attempt here and is told to the coordinator; the slot lives on."""
         try:
             work()
-        except Exception as error:
+        except USER_FAILURES as error:
             deployment = self._deployment
             if deployment is None:
                 return  # background work of an attempt that is gone
@@ -216,14 +217,15 @@ class Slot:
             self._tell_failure(deployment.attempt, blamed, error)
             self._drop_quietly()
 
-    def _tell_failure(self, attempt: AttemptNumber, task: TaskId, error: Exception) -> None:
+    def _tell_failure(self, attempt: AttemptNumber, task: TaskId, failure: Exception | SystemExit) -> None:
+        error = exit_error(failure, task) if isinstance(failure, SystemExit) else failure
         peer_lost = isinstance(error, ChannelBrokenError)
         self._link.send(messages.TaskFailed(attempt, task, pickle_error(error, task), peer_lost))
 
     def _drop_quietly(self) -> None:
         try:
             self._drop()
-        except Exception:  # the cause is reported already; what fails while closing adds nothing
+        except USER_FAILURES:  # the cause is reported already; what fails while closing adds nothing
             self._deployment = None
 
     def _report(self, attempt: int, operator: str, value: Any) -> None:
