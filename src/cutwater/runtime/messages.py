@@ -36,11 +36,25 @@ class MetricsReported(Message, frozen=True):
     metrics: SlotMetrics
 
 
+class OperatorOpening(Message, frozen=True):
+    """The slot has the job's code, and now opens and restores this operator of a task; that may take long."""
+
+    attempt: AttemptNumber
+    task: TaskId
+    operator: str
+
+
 class AttemptDeployed(Message, frozen=True):
     """All tasks of this slot are open and restored; inputs may be connected to."""
 
     attempt: AttemptNumber
     restore_seconds: float
+
+
+class AttemptDropped(Message, frozen=True):
+    """Nothing of this attempt is left in the slot: the answer to `DropAttempt`."""
+
+    attempt: AttemptNumber
 
 
 class FirstRecordProcessed(Message, frozen=True):
@@ -112,7 +126,8 @@ class ConnectorReport(Message, frozen=True):
 
 
 OfAttempt = (
-    AttemptDeployed
+    OperatorOpening
+    | AttemptDeployed
     | FirstRecordProcessed
     | SplitRequested
     | SplitProgressed
@@ -124,7 +139,7 @@ OfAttempt = (
     | ConnectorReport
 )
 
-FromSlot = SlotRegistered | MetricsReported | OfAttempt
+FromSlot = SlotRegistered | MetricsReported | AttemptDropped | OfAttempt
 
 
 # From the coordinator to a slot.
@@ -211,6 +226,8 @@ class StopSources(Message, frozen=True):
 
 
 class DropAttempt(Message, frozen=True):
+    """Drop its tasks, or know that they are gone, and say so."""
+
     attempt: AttemptNumber
 
 
@@ -229,10 +246,9 @@ ToAttempt = (
     | ProgressConfirmed
     | TimeLimited
     | StopSources
-    | DropAttempt
 )
 
-FromCoordinator = DeployAttempt | EndSlot | ToAttempt
+FromCoordinator = DeployAttempt | DropAttempt | EndSlot | ToAttempt
 
 encode = msgspec.msgpack.Encoder().encode
 decode_from_slot = msgspec.msgpack.Decoder(FromSlot).decode

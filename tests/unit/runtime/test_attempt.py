@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cutwater.protocol.deploying import DeployingSlots
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, SlotId, TaskId
 from cutwater.runtime import messages
 from cutwater.runtime.attempt import Attempt
@@ -16,6 +17,7 @@ NUMBER, CHECKPOINT = AttemptNumber(1), CheckpointId(1)
 OF_THE_FIRST_TASK: list[Any] = [
     messages.SplitRequested(NUMBER, "source", 0),
     messages.SplitProgressed(NUMBER, "source", 0, 1, b""),
+    messages.OperatorOpening(NUMBER, TaskId("count", 0), "count"),
     messages.SnapshotRefused(NUMBER, CHECKPOINT, TaskId("count", 0), "no"),
     messages.TaskFinished(NUMBER, TaskId("count", 0)),
     messages.TaskCommitted(NUMBER, TaskId("count", 0), CHECKPOINT),
@@ -30,7 +32,8 @@ OF_ANY: list[Any] = [
 
 @pytest.fixture
 def attempt(two_tasks: Any) -> Attempt:
-    return Attempt(NUMBER, token="t", graph=two_tasks, slots=[ONE, TWO], sinks=set())
+    deploying = DeployingSlots([ONE, TWO], now_seconds=0.0, timeout_seconds=1.0)
+    return Attempt(NUMBER, token="t", graph=two_tasks, slots=[ONE, TWO], sinks=set(), deploying=deploying)
 
 
 @pytest.fixture

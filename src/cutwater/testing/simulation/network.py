@@ -106,6 +106,14 @@ class Channel:
         self._receiver_broken = False
         self._sender_broken = False
         self._closed = False
+        self._hangs = False
+        self.sender_end = ChannelEnd(self, of_sender=True)
+        self.receiver_end = ChannelEnd(self, of_sender=False)
+
+    def hang(self) -> None:
+        """From now on it neither delivers nor breaks: packets vanish, and no end hears of it."""
+        self._world.note("%s hangs", self._name)
+        self._hangs = True
 
     # The sender's end.
 
@@ -140,18 +148,21 @@ class Channel:
         return len(self._arrived)
 
     def _deliver(self, data: bytes) -> None:
+        if self._hangs:
+            return  # and it stays under way: its sender gets no room back
         self._under_way -= 1
         if self._closed or not self.receiver.alive:
             return
         element = pickle.loads(data)
         self._world.note("%s carries %s", self._name, element)
         self._network.carries(self.id, element)
+        self.receiver_end.heard += 1
         self._arrived.append(element)
         self.receiver.wake()
 
     def close(self) -> None:
         """The connection ends: each side hears of it after a while, and what is under way may be lost."""
-        if self._closed and self._receiver_broken:
+        if self._hangs or (self._closed and self._receiver_broken):
             return
         world = self._world
         if world.random.random() < 0.5:
@@ -168,9 +179,49 @@ class Channel:
         self._sender_broken = True
         self.sender.wake()
 
+    # Pings: answered by the other process as long as it lives, whatever its actor is doing.
+
+    def carry_sign(self, to: ChannelEnd, *, wants_answer: bool) -> None:
+        world = self._world
+        world.after(world.delay(world.conditions.channel_seconds), partial(self._hear, to, wants_answer))
+
+    def _hear(self, end: ChannelEnd, wants_answer: bool) -> None:
+        if self._hangs or end.signs_of_life() is None:
+            return
+        end.heard += 1
+        if wants_answer:
+            self.carry_sign(end.other, wants_answer=False)
+
+    def broken_at(self, *, sender: bool) -> bool:
+        process = self.sender if sender else self.receiver
+        return not process.alive or (self._sender_broken if sender else self._receiver_broken)
+
     @property
     def _name(self) -> str:
         return f"{self.id.edge}:{self.id.sender}→{self.id.receiver}@{self.id.attempt}"
+
+
+class ChannelEnd:
+    """A `Connection`: here each channel is one of its own."""
+
+    def __init__(self, channel: Channel, *, of_sender: bool) -> None:
+        self._channel = channel
+        self._of_sender = of_sender
+        self.heard = 0
+
+    @property
+    def other(self) -> ChannelEnd:
+        return self._channel.receiver_end if self._of_sender else self._channel.sender_end
+
+    @property
+    def peer(self) -> str:
+        return self._channel.receiver.name if self._of_sender else self._channel.sender.name
+
+    def signs_of_life(self) -> int | None:
+        return None if self._channel.broken_at(sender=self._of_sender) else self.heard
+
+    def ping(self) -> None:
+        self._channel.carry_sign(self.other, wants_answer=True)
 
 
 class Network:
@@ -208,6 +259,12 @@ class Network:
                 channel.close()
                 del self._open[key]
 
+    def ends(self, process: Process, attempt: AttemptNumber) -> list[ChannelEnd]:
+        """The ends that the process has of the channels of an attempt."""
+        of_attempt = [channel for channel in self._open.values() if channel.id.attempt == attempt]
+        sending = [channel.sender_end for channel in of_attempt if channel.sender is process]
+        return sending + [channel.receiver_end for channel in of_attempt if channel.receiver is process]
+
     def channels(self) -> list[Channel]:
         return list(self._open.values())
 
@@ -243,6 +300,9 @@ class SimulatedTransport:
 
     def open_output(self, channel: ChannelId, address: str, token: str) -> Channel:
         return self._network.connect(address, channel, self._process, token)
+
+    def connections(self, attempt: AttemptNumber) -> list[ChannelEnd]:
+        return self._network.ends(self._process, attempt)
 
     def drop(self, attempt: AttemptNumber) -> None:
         self._network.drop(self._process, attempt)

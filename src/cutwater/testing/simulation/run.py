@@ -31,6 +31,8 @@ JOB_ID = "job"
 #: A run that needs more is stuck; the longest healthy ones need a quarter of it.
 EVENTS_MAX = 60_000
 SECONDS_MAX = 120.0
+#: Short, so that the silence of a channel that hangs costs few events.
+HEARTBEAT_TIMEOUT_SECONDS = 2.0
 #: What zombies may still do after the job has finished.
 AFTERLIFE_SECONDS = 5.0
 
@@ -139,6 +141,8 @@ def _plan(case: Case, random: Random, *, calm: bool) -> JobPlan:
         state_backend="filesystem",
         restart=fixed_delay(attempts=100_000, delay_seconds=random.choice((0.0, 0.01, 0.05))),
         spare_slots=random.choice((0, 0, 1)),
+        heartbeat_interval=HEARTBEAT_TIMEOUT_SECONDS / 10,
+        heartbeat_timeout=HEARTBEAT_TIMEOUT_SECONDS,
         inline_state_bytes_max=random.choice((0, 0, 200, 65536)),
     )
     options = replace(options, chaining=random.random() < 0.8)
