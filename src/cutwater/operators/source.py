@@ -125,7 +125,7 @@ class ReaderOperator(SourceOperator):
             found, worked = self._read()
             if found is not None:
                 self._leave(found)
-        if self._event_time is not None:
+        if self._event_time is not None and not self._awaits_word:
             self._event_time.tell(now=not worked or self.finished)
             self._count_time(self._event_time)
         return worked
@@ -149,6 +149,11 @@ class ReaderOperator(SourceOperator):
     def paused(self) -> bool:
         return bool(self._open) and not any(map(self._may_read, self._open))
 
+    @property
+    def _awaits_word(self) -> bool:
+        """Splits that an earlier attempt left unread may follow the restored ones: time must not pass them unheard."""
+        return self._event_time is not None and self._source.eager and not self._heard
+
     def limit_time(self, timestamp_ms: int | None) -> None:
         self._limit_ms = timestamp_ms
 
@@ -165,18 +170,21 @@ class ReaderOperator(SourceOperator):
     def add_splits(self, splits: Sequence[Split]) -> None:
         """Also with none: then there is none for this task just now."""
         self._waiting.extend(SplitPosition(split.id, split.payload) for split in splits)
+        if self._event_time is not None and self._source.eager:
+            for split in splits:  # it counts before it is opened: a batch that is held may leave first
+                self._event_time.opened(split.id)
         self._asked = self._asked and not splits
         self._heard = True
 
     def no_more_splits(self) -> None:
-        self._no_more = True
+        self._no_more = self._heard = True
 
     def wake_at(self) -> float | None:
         """When `poll` may find something; None: not before a split or a confirmation comes."""
         now_seconds = self.context.now_seconds()
         if self._held and self._held[0].sequence <= self._confirmed:
             return now_seconds
-        if self._stopped or len(self._held) == UNCONFIRMED_BATCHES_MAX:
+        if self._stopped or self._awaits_word or len(self._held) == UNCONFIRMED_BATCHES_MAX:
             return None
         if self._waiting and self._may_open():
             return now_seconds
@@ -239,7 +247,7 @@ class ReaderOperator(SourceOperator):
     def _read(self) -> tuple[_ReadBatch | None, bool]:
         """The next batch, and whether anything was read at all: it may have been dropped. Asks each reader once."""
         worked = False
-        if self._stopped:
+        if self._stopped or self._awaits_word:
             return None, False
         now_seconds = self.context.now_seconds()
         self._open_waiting()

@@ -79,6 +79,7 @@ def opened(
     at_most_once: bool = False,
     lists: Any = None,
     limit: int = 1,
+    heard: bool = False,
     **more: Any,
 ) -> Any:
     """A reader with these splits; each is called by its first word."""
@@ -91,7 +92,7 @@ def opened(
     context.emit_watermark = order.append
     context.emit_idle = lambda: order.append("idle")
     chain.order = order
-    if splits:
+    if splits or heard:
         chain.operator.add_splits([Split(text.split()[0], text.encode()) for text in splits])
     return chain
 
@@ -133,6 +134,23 @@ def test_at_most_once_an_ended_split_counts_until_its_last_batch_has_left(task: 
     first = poll(chain, 1)
     chain.operator.confirm(3)
     assert (first, poll(chain, 2)) == ([[10]], [[10], [50], 49, [60], 59])
+
+
+def test_a_restored_source_reads_nothing_before_it_has_heard_of_its_other_splits(task: Any) -> None:
+    before = opened(task, "50 60 70")
+    readers = before.freeze()["readers"]
+    after = opened(task, lists={"readers": readers})
+    assert (poll(after, 2), after.operator.wake_at()) == ([], None)
+    after.operator.add_splits([Split("10", b"10 20")])
+    assert poll(after, 4) == [[50], [10], 9, [60], [20], 59]
+
+
+def test_at_most_once_a_split_counts_before_a_held_batch_leaves(task: Any) -> None:
+    chain = opened(task, "50", at_most_once=True)
+    poll(chain, 1)
+    chain.operator.add_splits([Split("10", b"10 20")])
+    chain.operator.confirm(1)
+    assert poll(chain, 1) == [[50]]
 
 
 def test_at_most_once_a_held_split_is_not_silent(task: Any) -> None:
@@ -213,7 +231,7 @@ def test_injected_watermarks_also_come_without_records(task: Any) -> None:
 def test_a_restored_source_goes_on_with_every_clock(task: Any) -> None:
     before = opened(task, "10 15 40", "20 25 26")
     poll(before, 4)
-    after = opened(task, lists=before.freeze())
+    after = opened(task, lists=before.freeze(), heard=True)
     assert before.order == [[10], [20], 9, [15], 14, [25]]
     assert poll(after, 3) == [[40], 24, [26], 25]
 
@@ -242,7 +260,7 @@ def test_a_split_behind_what_was_told_does_not_turn_time_back_after_a_restore(ta
     poll(before, 4)
     before.now_seconds = 5.0
     poll(before, 2)
-    after = opened(task, idle_after_seconds=5.0, lists=before.freeze())
+    after = opened(task, idle_after_seconds=5.0, lists=before.freeze(), heard=True)
     assert before.order[-2:] == [59, "idle"]
     assert poll(after, 1) == [59]
     assert [decode_position(item).watermark_ms for item in before.freeze()["readers"]] == [59]
