@@ -122,8 +122,12 @@ class _SlotProcess:
             self._link.register(registered)
         except flight.FlightError as error:
             return f"failed: no coordinator at {self._order.coordinator} ({str(error).partition(chr(10))[0]})"
-        self._loop.run(self._slot, lambda: self._slot.ended)
+        self._loop.run(self._slot, self._is_over)
         return "ended"
+
+    def _is_over(self) -> bool:
+        self._link.wait_if_out_of_touch()
+        return self._slot.ended
 
     def close(self) -> None:
         self._link.close()

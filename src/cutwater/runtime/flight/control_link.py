@@ -44,6 +44,7 @@ class ControlLink:
         self._times = times or LinkTimes()
         self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._heard = 0
+        self._heard_at = time.monotonic()
         self._liveness = ConnectionLiveness(self._times.silence_seconds_max)
         self._parent = os.getppid()
         self._over = threading.Event()
@@ -65,6 +66,19 @@ class ControlLink:
 
     def send(self, message: FromSlot) -> None:
         self._queue.put(MESSAGE + encode(message))
+
+    def wait_if_out_of_touch(self) -> None:
+        """Blocks a loop that has slept through the timeout until it is known that its slot still counts.
+
+        The process may have been stopped, and replaced since then: its next batch would be a zombie's. What was said
+        to it meanwhile proves nothing, so it waits for a new sign of life; if it was given up, the link breaks first.
+        """
+        resumed_at = time.monotonic()
+        if resumed_at - self._heard_at <= self._times.silence_seconds_max:
+            return
+        pause_seconds = self._times.sign_of_life_seconds / 2
+        while self._heard_at < resumed_at + pause_seconds and not self._over.is_set():
+            time.sleep(pause_seconds)
 
     def close(self, *, flush_seconds: float = 1.0) -> None:
         """Ends the call after what was sent before, and the threads. Blocks for `flush_seconds` at most."""
@@ -92,6 +106,7 @@ class ControlLink:
         try:
             while True:
                 view = memoryview(self._reader.read_chunk().app_metadata).cast("B")
+                self._heard_at = time.monotonic()
                 self._heard += 1
                 if view[:1] == MESSAGE:
                     self._deliver(decode_from_coordinator(view[1:]))
