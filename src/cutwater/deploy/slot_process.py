@@ -20,6 +20,7 @@ import pyarrow.flight as flight
 
 from cutwater.config import TlsFiles
 from cutwater.protocol.ids import SlotId
+from cutwater.runtime.exhaustion import allow_many_files
 from cutwater.runtime.flight.control_frames import LinkTimes
 from cutwater.runtime.flight.control_link import ControlLink
 from cutwater.runtime.flight.transport import FlightTransport
@@ -78,6 +79,7 @@ def run_slot(order_bytes: bytes) -> str:
     order = decode_order(order_bytes)
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
+    allow_many_files()
     try:
         process = _SlotProcess(order)
         try:
