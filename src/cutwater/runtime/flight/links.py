@@ -63,6 +63,14 @@ class LinkEnd:
         if interpreter_is_held(self._connect_to(self._address)):
             self._heard += 1
 
+    def accept(self, reader: Any, writer: Any) -> None:
+        """In the slot that was called; returns when the call is over."""
+        try:
+            writer.write_metadata(wire.ACCEPTED)
+            self.serve(reader, writer)
+        finally:
+            self.close()  # also if the caller left before it was answered
+
     def serve(self, reader: Any, writer: Any) -> None:
         """Counts and answers until the call ends, however it does: the channels themselves say whether they broke."""
         writing = threading.Thread(target=self._write_all, args=(writer,), name="cutwater-link", daemon=True)

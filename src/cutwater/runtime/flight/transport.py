@@ -176,7 +176,7 @@ class _Gate(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
     def _new_link(self, attempt: AttemptNumber, caller: str) -> LinkEnd:
         links = self._links.setdefault(attempt, {})
-        if caller in links:
+        if caller in links and links[caller].signs_of_life() is not None:
             raise flight.FlightUnauthenticatedError(f"the slot at {caller} is linked already")
         link = links[caller] = LinkEnd(caller, self._connect)
         return link
@@ -195,9 +195,10 @@ class _ChannelServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         end: Inbox | LinkEnd = context.get_middleware("gate").end
-        writer.write_metadata(wire.ACCEPTED)
         if isinstance(end, LinkEnd):
-            end.serve(reader, writer)
-        elif not end.fill_from(reader):
+            end.accept(reader, writer)
+            return
+        writer.write_metadata(wire.ACCEPTED)
+        if not end.fill_from(reader):
             # A call that ends well looks to its sender as if all had been taken.
             raise flight.FlightCancelledError("the receiver dropped the attempt")
