@@ -61,7 +61,7 @@ def test_an_interpreter_that_a_call_holds_is_recognised(process: subprocess.Pope
     address = address_of(process)
     assert not interpreter_is_held(connect(address, None))  # it waits for us, and answers
     hold_interpreter(process)
-    assert interpreter_is_held(connect(address, None))
+    assert wait_until(lambda: interpreter_is_held(connect(address, None)), seconds=20)
 
 
 def test_a_process_that_is_stopped_is_not_excused(process: subprocess.Popen[str]) -> None:
