@@ -33,6 +33,7 @@ class Announcer:
         self._recoveries_told = 0
         self._warnings_told = 0
         self._waiting_since_seconds: float | None = None
+        self._waiting_in = JobState.CREATED
         self._waiting_told = ""
         self._deploying_told_after_seconds = QUIET_DEPLOYING_SECONDS
         self._slot_failure_told = ""
@@ -80,10 +81,10 @@ class Announcer:
     def _tell_waiting(self, status: JobStatus, now_seconds: float) -> None:
         if not status.waiting_for:
             self._waiting_since_seconds = None
-            self._deploying_told_after_seconds = QUIET_DEPLOYING_SECONDS
             return
-        if self._waiting_since_seconds is None:
-            self._waiting_since_seconds = now_seconds
+        if self._waiting_since_seconds is None or status.state is not self._waiting_in:
+            self._waiting_since_seconds, self._waiting_in = now_seconds, status.state
+            self._deploying_told_after_seconds = QUIET_DEPLOYING_SECONDS
         waited = now_seconds - self._waiting_since_seconds
         if status.state is JobState.DEPLOYING:
             if waited >= self._deploying_told_after_seconds:

@@ -113,6 +113,7 @@ class SparkJob:
             token,
             deliver=self._deliver,
             lost=self._lost,
+            held=self._held,
             tls=read_credentials(files) if files is not None else made,
             times=times,
             listen_host=listen_host,
@@ -219,6 +220,10 @@ class SparkJob:
     def _lost(self, slot: SlotId, reason: str) -> None:
         self._pool.slot_lost(slot)
         self._coordinator.slot_lost(slot, reason)
+        self._loop.wake()
+
+    def _held(self, slot: SlotId, seconds: float) -> None:
+        self._coordinator.slot_held(slot, seconds)
         self._loop.wake()
 
     def _post(self, work: Callable[[], None]) -> None:

@@ -124,6 +124,10 @@ class Coordinator:
     def slot_lost(self, slot: SlotId, reason: str) -> None:
         self.post(lambda: self._slot_lost(slot, reason))
 
+    def slot_held(self, slot: SlotId, seconds: float) -> None:
+        """The slot is silent because a call holds its interpreter."""
+        self.post(lambda: self._slot_held(slot, seconds))
+
     def cancel(self) -> None:
         self.post(self._cancel)
 
@@ -392,7 +396,16 @@ class Coordinator:
     def _slot_lost(self, slot: SlotId, reason: str) -> None:
         known = self._forget_slot(slot)
         if known is not None and self._attempt is not None and slot in self._attempt.slots:
-            self._fail(OperationsError(f"slot {slot} (process {known.pid} on {known.host}) was lost", detail=reason))
+            ran = ", ".join(map(str, self._attempt.tasks_in(slot)))
+            detail = f"{reason}; it ran {ran}"
+            self._fail(OperationsError(f"slot {slot} (process {known.pid} on {known.host}) was lost", detail=detail))
+
+    def _slot_held(self, slot: SlotId, seconds: float) -> None:
+        tasks = self._attempt.tasks_in(slot) if self._attempt is not None else ()
+        self._board.warn(
+            f"slot {slot} has not answered for {seconds:.0f} s, though its process runs: a call in one of its tasks "
+            f"({', '.join(map(str, tasks))}) holds the interpreter (the GIL). Let it work in smaller portions"
+        )
 
     def _pass_over_restored(self, cause: SnapshotDamagedError) -> None:
         """The next attempt starts from an older snapshot; one that the user named has no older one."""

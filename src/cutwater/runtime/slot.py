@@ -23,6 +23,7 @@ from cutwater.protocol.splits import Split
 from cutwater.runtime import messages
 from cutwater.runtime.chain import not_loaded
 from cutwater.runtime.deployment import Deployment, SlotServices
+from cutwater.runtime.exhaustion import explained
 from cutwater.runtime.failures import report_of
 from cutwater.runtime.seams import Background, Clock, SlotLink, Transport
 from cutwater.runtime.task import Task
@@ -219,7 +220,7 @@ class Slot:
             self._drop_quietly()
 
     def _tell_failure(self, attempt: AttemptNumber, task: TaskId, failure: Exception | SystemExit) -> None:
-        error = exit_error(failure, task) if isinstance(failure, SystemExit) else failure
+        error = exit_error(failure, task) if isinstance(failure, SystemExit) else explained(failure)
         peer_lost = isinstance(error, ChannelBrokenError)
         self._link.send(messages.TaskFailed(attempt, task, report_of(error, task), peer_lost))
 

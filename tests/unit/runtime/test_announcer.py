@@ -37,6 +37,14 @@ def test_a_long_open_is_told_less_and_less_often(announcer: Announcer, caplog: p
     assert caplog.messages[0].startswith('job "orders": waiting for open of operator "model" in slot a')
 
 
+def test_the_wait_for_slots_is_no_wait_for_an_open(announcer: Announcer, caplog: pytest.LogCaptureFixture) -> None:
+    waiting = replace(RUNNING, state=JobState.WAITING_FOR_SLOTS, waiting_for="1 of 2 slots")
+    for seconds in range(100):
+        announcer.update(waiting, float(seconds))
+    announcer.update(replace(DEPLOYING, waiting_for="the tasks in slot a since 0 s"), 100.0)
+    assert len(caplog.messages) == 1
+
+
 def test_each_recovery_and_warning_is_told_once_though_only_the_newest_are_kept(
     announcer: Announcer, caplog: pytest.LogCaptureFixture
 ) -> None:
