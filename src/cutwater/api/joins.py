@@ -16,7 +16,7 @@ import pyarrow as pa
 from cutwater.api.dataflow import OperatorSettings
 from cutwater.batches import schema_with_times, time_column_of
 from cutwater.durations import Duration, parse_duration
-from cutwater.errors import ConfigurationError, GraphError, UserError
+from cutwater.errors import ConfigurationError, GraphError, KeyTypeError, UserError
 from cutwater.graph.keys import KeySelector
 from cutwater.operators.columns import check_column
 from cutwater.operators.joins.inputs import JOIN_KINDS, JoinInputs, JoinKind
@@ -228,11 +228,18 @@ def _late_tags(late_output: Any) -> tuple[str | None, str | None]:
 
 
 def check_key(stream: DataStream, key: KeySelector, *, where: str) -> None:
-    """Raises when a typed stream hasn't a column of the key."""
+    """Raises when a typed stream hasn't a column of the key, or one that can't be a key."""
     schema = stream.schema
-    if schema is not None:
-        for name in key.columns:
-            check_column(schema, name, where)
+    if schema is None:
+        return
+    for name in key.columns:
+        check_column(schema, name, where)
+        kind = schema.field(name).type
+        if pa.types.is_nested(kind):
+            raise KeyTypeError(
+                f'column "{name}" can\'t be a key: it is {kind}',
+                hint="make a key of parts of it with a function: key_by(lambda row: …)",
+            )
 
 
 def _selector_of(option: str, key: Any) -> KeySelector:

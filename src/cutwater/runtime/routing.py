@@ -121,6 +121,10 @@ class _ChannelOfKey(dict[Any, int]):
         self._groups = KeyGroups(max_parallelism)
         self._channels = [subtask_of(group, receivers, max_parallelism) for group in range(max_parallelism)]
 
+    def check(self, key: Any) -> None:
+        """Raises `KeyTypeError` if this can't be a key."""
+        self._groups.of(key)
+
     def __missing__(self, key: Any) -> int:
         if len(self) >= KNOWN_KEYS_MAX:
             self.clear()
@@ -150,7 +154,15 @@ class HashRouter(Router):
                     channel.add(part)
             return
         keys = keys_of(self._key, batch, operator=self._operator)
-        channel_of_key = self._channel_of_key
+        try:
+            self._send(batch, keys)
+        except TypeError:
+            for key in keys:
+                self._channel_of_key.check(key)
+            raise
+
+    def _send(self, batch: Batch, keys: list[Any]) -> None:
+        channels, channel_of_key = self.channels, self._channel_of_key
         if isinstance(batch, ObjectBatch) and batch.times is None:
             buckets: list[list[Any]] = [[] for _ in channels]
             for key, value in zip(keys, batch.values, strict=True):

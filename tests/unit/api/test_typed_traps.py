@@ -52,6 +52,21 @@ def test_a_key_column_that_is_not_there_is_refused_whatever_follows(use: Callabl
         use(typed(("a", "n", 1.0)))
 
 
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.map_(pa.string(), pa.int64())]
+)
+def test_a_nested_column_is_refused_as_a_key(kind: pa.DataType) -> None:
+    with pytest.raises(KeyTypeError, match='"x" can\'t be a key'):
+        typed(schema=pa.schema([("k", pa.string()), ("x", kind)])).key_by("k", "x")
+
+
+def test_a_key_that_can_not_be_hashed_is_named_by_the_sender_too() -> None:
+    stream = environment().from_collection([("a", [1, 2])]).key_by(lambda row: row[1])
+    with pytest.raises((KeyTypeError, JobFailedError)) as caught:
+        stream.count().execute_and_collect()
+    assert "can't be a key" in str(cause_of(caught.value))
+
+
 def with_dictionary(values: list[str | None], codes: list[int]) -> cw.DataStream:
     kind = pa.dictionary(pa.int32(), pa.string())
     schema = pa.schema([("k", kind), ("x", pa.int64())])

@@ -17,7 +17,7 @@ from cutwater.batches import TIME_COLUMN, decoded, viewless, with_nulls_in_sight
 from cutwater.errors import UserError
 from cutwater.operators.aggregations import Aggregation, AggregationKind
 from cutwater.operators.columns import check_column
-from cutwater.state.columnar.buffers import plain_type
+from cutwater.state.columnar.buffers import is_text, plain_type
 from cutwater.state.columnar.key_index import can_be_indexed
 from cutwater.state.columnar.layout import TableLayout, ValueLayout
 from cutwater.state.columnar.value_columns import Kind, can_be_aggregated
@@ -144,11 +144,14 @@ def check_values(schema: pa.Schema | None, aggregations: Mapping[str, Aggregatio
         if not isinstance(column, str):
             continue
         check_column(schema, column, kind)
-        if kind in ("sum", "mean") and not _can_be_added(plain_type(schema.field(column).type)):
+        found = plain_type(schema.field(column).type)
+        if kind in ("sum", "mean") and not _can_be_added(found):
+            convert = (
+                f'convert it before: with_columns({column}=cw.col("{column}").cast("float64")); to join texts, reduce'
+            )
             raise UserError(
-                f'column "{column}" is {schema.field(column).type}: {kind} needs numbers',
-                hint=f'convert it before: with_columns({column}=cw.col("{column}").cast("float64")); '
-                "to join texts, use reduce",
+                f'column "{column}" is {found}: {kind} needs numbers',
+                hint=convert if is_text(found) else "integers, floats, decimals and durations can be added",
             )
 
 
