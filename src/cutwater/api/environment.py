@@ -151,7 +151,7 @@ class Environment:
             warnings.warn_explicit(warning, UserWarning, file, line)
         for node in graph.nodes.values():
             if node.kind is NodeKind.SINK:
-                node.connector.check()
+                node.connector.check(restores=options.restore is not None)
         return JobHandle(self._deployment.launch(job, options), name=name)
 
     def _plan(

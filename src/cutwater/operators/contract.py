@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from cutwater.batches import Batch
+from cutwater.connectors.contract import Attachment
 from cutwater.operators.metrics import TaskMetrics
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
 from cutwater.state.contract import FrozenKeyedState, KeyedBackend
@@ -37,6 +38,8 @@ class OperatorSnapshot:
     lists: tuple[FrozenList, ...] = ()
     #: (state, class): pickled objects of a class that must not change.
     pickled: tuple[tuple[str, str], ...] = ()
+    #: What a savepoint must hold besides. Asked on a background thread, and only for a savepoint.
+    attachments: Callable[[], Sequence[Attachment]] = tuple
 
 
 @dataclass(slots=True)
@@ -76,6 +79,8 @@ class OperatorContext:
     run_in_background: Callable[[Callable[[], Any], Callable[[Any, BaseException | None], None]], None] = None  # type: ignore[assignment]
     #: Sends a value to the connector's driver side (`Sink.receive`).
     report: Callable[[Any], None] = None  # type: ignore[assignment]
+    #: Attempts are numbered within it.
+    run: str = "0"
 
 
 class Operator(ABC):

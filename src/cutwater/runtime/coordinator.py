@@ -237,7 +237,8 @@ class Coordinator:
         self._holding_plan.add(slot)
         order = orders_for(self.plan.graph, tasks, recovered.restored, self._progress)
         self._services.lines.send(
-            slot, messages.DeployAttempt(attempt.number, attempt.token, job, tasks, addresses, order)
+            slot,
+            messages.DeployAttempt(attempt.number, attempt.token, job, tasks, addresses, order, recovered.run),
         )
 
     def _start_attempt(self, attempt: Attempt) -> None:
