@@ -8,7 +8,7 @@ Sources and sinks are pickled with the job and sent to the slots, so they hold s
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from cutwater.batches import Batch
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
+from cutwater.protocol.known_origins import KnownOrigins
 from cutwater.protocol.splits import Split
 
 
@@ -43,6 +44,8 @@ class Discovery:
 
     splits: tuple[Split, ...]
     complete: bool
+    #: Digests of known origins that the look did not find; None: it can't tell, e.g. because it found nothing at all.
+    gone: Set[bytes] | None = None
 
 
 class Source(ABC):
@@ -77,8 +80,15 @@ class Source(ABC):
         """Lists the splits there are now. In the driver, off the coordinator's thread: may block.
 
         Called until it says complete, every `discovery_interval_seconds`. Splits that were found before may be
-        found again: they are recognised by their id.
+        found again: they are recognised by their origin.
         """
+
+    def discover_new(self, parallelism: int, known: KnownOrigins) -> Discovery:
+        """`discover`, when splits of these origins need not be listed. What the runtime calls: in the same way.
+
+        A source that may find very many splits overrides it, and says what is gone, so that it can be forgotten.
+        """
+        return self.discover(parallelism)
 
     @abstractmethod
     def reader(self, split: Split, position: Any) -> SplitReader:
