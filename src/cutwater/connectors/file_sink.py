@@ -235,7 +235,7 @@ class FileSink(Sink):
             self.files.link(pending, final)
         except FileExistsError as error:
             with suppress(FileNotFoundError):  # gone: published by someone else just now
-                if not self.files.same(pending, final):
+                if not (self.files.same(pending, final) or self._has_content(final, file)):
                     raise StorageError(
                         f"the name of output file {final!r} is taken",
                         detail=f"it is not the file that this job prepared as {pending!r}",
@@ -246,6 +246,14 @@ class FileSink(Sink):
                 raise
         self.files.delete(pending)
         return True
+
+    def _has_content(self, path: str, file: PreparedFile) -> bool:
+        """Whether a copy of the file was published; the file itself may be back after a crash of the machine."""
+        checksum = xxhash.xxh3_128()
+        with self.files.open(path) as found:
+            while piece := found.read(_PIECE_BYTES):
+                checksum.update(piece)
+        return checksum.hexdigest() == file.checksum
 
     def _publish_copy(self, file: PreparedFile, pieces: Pieces, name: str) -> None:
         """Brings the file here from elsewhere; of a crash meanwhile only a pending copy is left."""

@@ -355,6 +355,18 @@ def test_the_copy_for_a_savepoint_is_whole_also_when_the_file_is_published_meanw
     assert b"".join(attachment.pieces()) == b"a\n"
 
 
+def test_a_pending_file_that_is_back_after_a_crash_does_not_stand_in_the_way_of_its_copy(tmp_path):
+    sink = sinks.text(tmp_path)
+    committables = prepared(sink, ["a"], run="first", attempt=1)
+    copies = attached_copies(sink, committables)
+    (name,) = pending(tmp_path)
+    recover(sink, run="first", attempt=2)
+    recover(sink, committables, run="second", attempt=1, attached=copies)
+    (tmp_path / ".pending" / name).write_text("a\n")
+    recover(sink, committables, run="second", attempt=2, attached=copies)
+    assert (list(visible(tmp_path).values()), pending(tmp_path)) == (["a\n"], [])
+
+
 def test_a_savepoint_heals_a_pending_file_that_was_damaged_since(tmp_path):
     sink = sinks.text(tmp_path)
     committables = prepared(sink, ["abc"])
