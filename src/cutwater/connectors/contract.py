@@ -171,7 +171,8 @@ class Sink(ABC):
     def check(self, *, restores: bool = False) -> None:
         """Raises a clear error when the target can't be written. In the driver, before the job starts.
 
-        `restores`: the job goes on from a snapshot, so that output of its own may be there already.
+        `restores`: the job goes on from a snapshot, so that output of its own may be there already; otherwise what is
+        there is not its own.
         """
 
     def commit(self, committables: Sequence[bytes]) -> None:

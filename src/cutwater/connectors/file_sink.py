@@ -59,9 +59,9 @@ def files(
     `roll_bytes`), so the checkpoint interval decides how many and how late. Nothing is ever deleted or overwritten
     but pending files of the same run of the job. The order of records over files isn't promised.
 
-    `if_exists`: a job that starts without `restore` and finds output of another run in the folder is refused, or
-    "append"s to it. `non_finite`: what JSON can't say (NaN, infinity) is refused, or written as "null" or as "string":
-    "NaN", "Infinity", "-Infinity".
+    `if_exists`: a job that starts from nothing and finds output of another run in the folder is refused, or "append"s
+    to it; one that is restored goes on. `non_finite`: what JSON can't say (NaN, infinity) is refused, or written as
+    "null" or as "string": "NaN", "Infinity", "-Infinity".
     """
     check_choice("format", format, ("text", "json", "parquet"))
     check_choice("if_exists", if_exists, ("refuse", "append"))
@@ -167,7 +167,7 @@ class FileSink(Sink):
         if there and not restores and self._if_exists == "refuse":
             raise ConfigurationError(
                 f"folder {self.folder!r} has the output of another run",
-                detail=f"{len(there)} files, such as {min(there)!r}; a run that starts anew would add all its output",
+                detail=f"{min(there)!r} is one of {len(there)}; a job that starts anew would add all its output to it",
                 hint='choose another folder, empty this one, go on with restore=…, or write if_exists="append"',
             )
 

@@ -114,6 +114,18 @@ def history_of(
     return History(before, path, allow_non_restored_state, claim, run=new_run())
 
 
+def check_sinks(plan: JobPlan, history: History, store: SnapshotStore) -> None:
+    """Raises when a sink can't be written, or must not be by a job that starts from nothing. May block.
+
+    "latest" of a job that has no snapshot is such a start: what it finds as output is not its own.
+    """
+    before = history.relevant(store.journal())
+    restores = history.restore_path is not None or any(isinstance(entry, SnapshotCompleted) for entry in before)
+    for node in plan.logical.nodes.values():
+        if node.kind is NodeKind.SINK:
+            node.connector.check(restores=restores)
+
+
 def with_key_groups_restored(plan: JobPlan, history: History, store: SnapshotStore) -> JobPlan:
     """The plan with as many key groups as the state has that it will start from, unless the user said how many.
 

@@ -13,12 +13,12 @@ import pytest
 
 import cutwater as cw
 from cutwater.batches import ObjectBatch
-from cutwater.errors import AttemptFencedError
+from cutwater.errors import AttemptFencedError, ConfigurationError
 from cutwater.operators.contract import OperatorSnapshot
 from cutwater.operators.sink import WriterOperator
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
 from cutwater.protocol.modes import CheckpointMode
-from cutwater.runtime.recovering import Recovered, history_of, recover
+from cutwater.runtime.recovering import Recovered, check_sinks, history_of, recover
 from cutwater.snapshots.format import FORMAT_VERSION, Manifest, TaskSnapshot
 from cutwater.snapshots.storage import LocalStorage
 from cutwater.snapshots.store import SnapshotStore
@@ -38,9 +38,9 @@ class _OnlyPlans:
         raise _Planned(job)
 
 
-def plan_into(folder: Path, *, job_id: str = "job") -> Any:
+def plan_into(folder: Path, *, job_id: str = "job", if_exists: Any = "append") -> Any:
     env = cw.Environment(launcher=_OnlyPlans(), checkpoints=cw.Checkpoints(every="1s"))
-    env.from_collection(["x"], uid="source").sink_to(cw.sinks.text(folder, if_exists="append"), uid="out")
+    env.from_collection(["x"], uid="source").sink_to(cw.sinks.text(folder, if_exists=if_exists), uid="out")
     with pytest.raises(_Planned) as planned:
         env.submit(job_id=job_id)
     return planned.value.plan
@@ -211,3 +211,29 @@ def test_of_two_fresh_runs_of_one_id_the_second_counts_and_the_first_is_told(tmp
         first.begin()
     second.checkpoint(1)
     assert lines(tmp_path / "out") == ["b"]
+
+
+@pytest.mark.parametrize("restore", [None, "latest"])
+@pytest.mark.parametrize("loses_its_checkpoints", [True, False])
+def test_a_job_that_starts_from_nothing_is_kept_from_doubling_the_output(
+    tmp_path: Path, restore: str | None, loses_its_checkpoints: bool
+) -> None:
+    job = Driver(tmp_path, tmp_path / "out")
+    job.write("a")
+    job.checkpoint(1)
+    if loses_its_checkpoints:
+        shutil.rmtree(tmp_path / "checkpoints")
+    store = SnapshotStore(LocalStorage(str(tmp_path / "checkpoints")), "job")
+    plan, history = plan_into(tmp_path / "out", if_exists="refuse"), history_of(restore, store)
+    if restore == "latest" and not loses_its_checkpoints:
+        check_sinks(plan, history, store)
+    else:
+        with pytest.raises(ConfigurationError, match="another run"):
+            check_sinks(plan, history, store)
+
+
+def test_a_restore_by_path_is_not_hindered_by_output(tmp_path: Path) -> None:
+    job = Driver(tmp_path, tmp_path / "out")
+    job.write("a")
+    path = job.checkpoint(1)
+    check_sinks(plan_into(tmp_path / "out", if_exists="refuse"), history_of(path, job.store), job.store)
