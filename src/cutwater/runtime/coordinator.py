@@ -270,6 +270,7 @@ class Coordinator:
                     background=self._services.background,
                     clock=self._clock,
                     failed=lambda error: self._fail(_as_ours(error)),
+                    keeps_assigned=self._mode is CheckpointMode.NONE,
                 )
         for source in list(self._sources.values()):
             source.start()

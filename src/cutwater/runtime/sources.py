@@ -45,6 +45,7 @@ class SourceCoordination:
         background: Background,
         clock: Clock,
         failed: Callable[[BaseException], None],
+        keeps_assigned: bool = False,
     ) -> None:
         self.operator = operator
         self.source = source
@@ -60,8 +61,9 @@ class SourceCoordination:
             else SplitAssigner.restored(decode_assigner(state), parallelism, source.eager)
         )
         self._complete = state is not None and decode_assigner(state).complete
-        #: Every split handed out in this attempt, in order.
+        #: Every split handed out in this attempt, in order, if somebody needs that: there may be millions.
         self.assigned: list[Split] = []
+        self._keeps_assigned = keeps_assigned
         #: Tasks that were told nothing yet in this attempt.
         self._unheard = set(range(parallelism))
         self._stopped = False
@@ -122,7 +124,8 @@ class SourceCoordination:
             self._unheard.discard(effect.subtask)
             match effect:
                 case AssignSplits(subtask, splits):
-                    self.assigned.extend(splits)
+                    if self._keeps_assigned:
+                        self.assigned.extend(splits)
                     pairs = tuple((split.id, split.payload) for split in splits)
                     self._send(subtask, SplitsAssigned(self._attempt, self.operator, subtask, pairs))
                 case NoMoreSplits(subtask):
