@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import Any, Literal, Protocol
@@ -79,8 +80,8 @@ class JsonLinesEncoder(_LineEncoder):
         values = [_as_json(value) for value in batch.values] if isinstance(batch, ObjectBatch) else batch.to_pylist()
         try:
             lines = _JSON.encode_lines(values)
-            # The encoder writes NaN and infinity as null, so only where one stands it is worth to look.
-            if self._non_finite == "null" or b"null" not in lines:
+            # The encoder writes NaN and infinity as null: only where one stands, they may be.
+            if self._non_finite == "null" or b"null" not in lines or not _may_be_non_finite(values):
                 return lines
             return self._without_non_finite(values, lines)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -172,6 +173,14 @@ def _as_json(value: Any) -> Any:
     return value._asdict() if isinstance(value, tuple) and hasattr(value, "_asdict") else value
 
 
+def _may_be_non_finite(values: list[Any]) -> bool:
+    """False: there is none for sure. In MessagePack such numbers have a form of their own, and it is quick to write."""
+    try:
+        return _NON_FINITE.search(_PACKED.encode(values)) is not None
+    except OverflowError:  # JSON knows larger integers
+        return True
+
+
 def _non_finite_in(value: Any) -> str | None:
     """NaN or infinity anywhere in builtins, as JavaScript calls it."""
     if isinstance(value, float):
@@ -208,6 +217,9 @@ def _json_hook(value: Any) -> Any:
 
 
 _JSON = msgspec.json.Encoder(enc_hook=_json_hook)
+_PACKED = msgspec.msgpack.Encoder(enc_hook=_json_hook)
+#: A float64 whose exponent has all bits set.
+_NON_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 
 
 def _as_columns(value: Any) -> dict[str, Any]:

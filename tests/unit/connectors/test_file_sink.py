@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import os
 import pickle
+import struct
 from typing import NamedTuple
 
 import msgspec
@@ -460,6 +461,8 @@ NOT_FINITE = [
     ObjectBatch([-INFINITY]),
     ObjectBatch([Point(1, NAN)]),
     ObjectBatch([numpy.float64("nan")]),
+    ObjectBatch([1 << 70, NAN]),
+    ObjectBatch([-NAN, struct.unpack(">d", bytes.fromhex("fff0000000000001"))[0]]),
     pa.RecordBatch.from_pydict({"a": [1.0, NAN]}),
     pa.RecordBatch.from_pydict({"a": [[1.0], [INFINITY]]}),
 ]
@@ -486,12 +489,12 @@ def test_what_json_has_no_number_for_is_written_as_chosen(tmp_path, choice, expe
 
 def test_nulls_and_texts_that_look_like_them_are_no_reason_to_refuse(tmp_path):
     writer = open_writer(sinks.json_lines(tmp_path))
-    writer.write(ObjectBatch([{"a": None, "b": [None, 1.5]}, "null", "line\nnull"]))
+    writer.write(ObjectBatch([{"a": None, "b": [None, 1.5]}, "null", "line\nnull", 1 << 70]))
     writer.write(pa.RecordBatch.from_pydict({"a": [None, 1.0]}))
     writer.commit(writer.prepare(CHECKPOINT))
     (content,) = visible(tmp_path).values()
     found = [msgspec.json.decode(line) for line in content.splitlines()]
-    assert found == [{"a": None, "b": [None, 1.5]}, "null", "line\nnull", {"a": None}, {"a": 1.0}]
+    assert found == [{"a": None, "b": [None, 1.5]}, "null", "line\nnull", 1 << 70, {"a": None}, {"a": 1.0}]
 
 
 def test_check_makes_the_folder_and_leaves_nothing_in_it(tmp_path):
