@@ -29,7 +29,8 @@ _READS_MAX = 10
 
 class _Claim(msgspec.Struct, frozen=True, tag_field="entry", tag="attempt_claimed"):
     attempt: int
-    run: str = "0"
+    run: str = ""
+    """Empty: written by a version that had no runs."""
 
 
 class _Completed(msgspec.Struct, frozen=True, tag_field="entry", tag="snapshot_completed"):
@@ -43,7 +44,7 @@ class _Summary(msgspec.Struct, frozen=True, tag_field="entry", tag="summary"):
 
     attempt: int
     completed: tuple[tuple[int, int, str], ...]
-    run: str = "0"
+    run: str = ""
 
 
 _Document = _Claim | _Completed | _Summary
@@ -87,7 +88,7 @@ class Journal:
         kept = [entry for entry in completed if entry is newest or is_kept(entry)]
         named = tuple((entry.checkpoint, entry.attempt, entry.path) for entry in kept)
         index = self._next
-        if self._append(_Summary(self.newest_claim or 0, named, run_of(self.entries) or "0")) and self._base == index:
+        if self._append(_Summary(self.newest_claim or 0, named, run_of(self.entries) or "")) and self._base == index:
             for older in self._indexes():
                 if older < index:
                     self._storage.delete(self._path(older))

@@ -18,6 +18,8 @@ from cutwater.errors import (
 from cutwater.operators.contract import FrozenList, OperatorSnapshot
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
 from cutwater.protocol.recovery import AttemptClaimed, SnapshotCompleted, run_of
+from cutwater.runtime.recovering import history_of
+from cutwater.snapshots.checksums import checksum_of
 from cutwater.snapshots.format import FORMAT_VERSION, Manifest, TaskSnapshot
 from cutwater.snapshots.storage import LocalStorage, MemoryStorage
 from cutwater.snapshots.store import SnapshotStore
@@ -344,3 +346,12 @@ def test_drivers_of_one_run_may_take_over_from_each_other(storage: Interrupted) 
     first.claim_attempt("run")
     second.claim_attempt("run")
     assert first.claim_attempt("run")[0] == 3
+
+
+def test_a_journal_of_a_version_without_runs_begins_a_new_one(storage: Interrupted) -> None:
+    old = b'{"entry": "attempt_claimed", "attempt": 4}'
+    sealed = b'{"version": 1, "checksum": "%s", "body": %s}' % (checksum_of(old).encode(), old)
+    storage.write("job/journal/0000000000.json", sealed)
+    store = SnapshotStore(storage, "job")
+    history = history_of("latest", store, new_run=lambda: "fresh")
+    assert (history.run, store.claim_attempt("fresh")[0]) == ("fresh", 5)
