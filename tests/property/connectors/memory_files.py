@@ -32,7 +32,8 @@ class _Writing(io.BytesIO):
 class MemoryFiles:
     """A `FileSystem`. What was not synced, content or name, is gone after `crash`; what was deleted may be back."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_links: bool = True) -> None:
+        self._has_links = has_links
         self._files: dict[str, _File] = {}
         self._durable: dict[str, _File] = {}
 
@@ -81,6 +82,8 @@ class MemoryFiles:
         if name in self._files:
             raise FileExistsError(name)
         self._files[name] = self._files[path]
+        if not self._has_links:
+            del self._files[path]
 
     def same(self, path: str, other: str) -> bool:
         if path not in self._files or other not in self._files:

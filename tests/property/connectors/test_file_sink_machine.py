@@ -67,13 +67,14 @@ class Run:
 
 
 class Sinks(RuleBasedStateMachine):
+    has_links = True
     runs = Bundle("runs")
     checkpoints = Bundle("checkpoints")
     savepoints = Bundle("savepoints")
 
     def __init__(self) -> None:
         super().__init__()
-        self.files = MemoryFiles()
+        self.files = MemoryFiles(has_links=self.has_links)
         file_system.register("machine", lambda: self.files)
         self.started = 0
         self.living: list[Run] = []
@@ -220,5 +221,13 @@ class Sinks(RuleBasedStateMachine):
         return found
 
 
+class SinksWithoutLinks(Sinks):
+    """Where a file can't have two names."""
+
+    has_links = False
+
+
 TestSinks = Sinks.TestCase
+TestSinksWithoutLinks = SinksWithoutLinks.TestCase
 TestSinks.settings = settings(max_examples=250, stateful_step_count=30, deadline=None)
+TestSinksWithoutLinks.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
