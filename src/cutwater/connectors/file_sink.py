@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import BinaryIO, Literal
 
@@ -172,7 +172,8 @@ class FileSink(Sink):
             )
 
     def commit(self, committables: Sequence[bytes]) -> None:
-        self._publish_all(map(decode_prepared, committables), {}, copy_name=_nameless_copy)
+        with self._guarded():
+            self._publish_all(map(decode_prepared, committables), {}, copy_name=_nameless_copy)
 
     def recover(
         self,
@@ -191,15 +192,23 @@ class FileSink(Sink):
             extension = f"copy-{uuid.uuid4().hex}"
             return owner.pending(subtask=0, attempt=attempt or 0, number=0, extension=extension)
 
-        self._publish_all(map(decode_prepared, committables), attached or {}, copy_name=copy_name)
-        folder = os.path.join(self.folder, PENDING)
-        for name in self.files.names(folder):
-            if owner.is_left_over(name, before=attempt):
-                self.files.delete(os.path.join(folder, name))
+        with self._guarded():
+            self._publish_all(map(decode_prepared, committables), attached or {}, copy_name=copy_name)
+            folder = os.path.join(self.folder, PENDING)
+            for name in self.files.names(folder):
+                if owner.is_left_over(name, before=attempt):
+                    self.files.delete(os.path.join(folder, name))
 
     def attachments(self, committables: Sequence[bytes]) -> Sequence[Attachment]:
         prepared = map(decode_prepared, committables)
         return [Attachment(file.final, partial(self._read_prepared, file)) for file in prepared]
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise StorageError(f"files can't be published in {self.folder!r}", detail=str(error)) from error
 
     def _publish_all(
         self, prepared: Iterable[PreparedFile], attached: Mapping[str, Pieces], *, copy_name: Callable[[], str]

@@ -90,7 +90,7 @@ def register(scheme: str, current: Callable[[], FileSystem]) -> None:
     _OTHERS[scheme] = current
 
 
-class LocalFiles:
+class OperatingSystemFiles:
     """The files of the operating system."""
 
     def create(self, path: str) -> BinaryIO:
@@ -177,6 +177,6 @@ def is_unfinished(name: str) -> bool:
     return name.startswith((".", "_")) or name.endswith(".tmp")
 
 
-_LOCAL = LocalFiles()
+_LOCAL = OperatingSystemFiles()
 #: Process-wide on purpose: a connector comes to a slot as bytes, and finds its files by their path alone.
 _OTHERS: dict[str, Callable[[], FileSystem]] = {}

@@ -16,7 +16,7 @@ import pytest
 from cutwater.batches import ObjectBatch
 from cutwater.connectors import sinks
 from cutwater.connectors.contract import WriterContext
-from cutwater.connectors.file_system import LocalFiles
+from cutwater.connectors.file_system import OperatingSystemFiles
 from cutwater.errors import ConfigurationError, SerializationError, SnapshotDamagedError, StorageError
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
 
@@ -389,7 +389,7 @@ def test_a_copy_that_a_crash_left_half_done_is_deleted_by_the_next_attempt(tmp_p
         raise OSError("no more")
 
     (name,) = attached_copies(sinks.text(tmp_path / "old"), committables)
-    with pytest.raises(OSError, match="no more"):
+    with pytest.raises(StorageError, match="no more"):
         recover(new, committables, run="second", attempt=1, attached={name: killed})
     (left,) = named
     os.link(tmp_path / "half", tmp_path / "new" / ".pending" / left)
@@ -422,7 +422,7 @@ def test_a_committable_of_an_earlier_version_is_published(tmp_path):
 
 def test_the_names_of_prepared_files_are_durable_before_the_snapshot_may_hold_them(tmp_path, monkeypatch):
     synced = []
-    monkeypatch.setattr(LocalFiles, "sync_folder", lambda self, folder: synced.append(folder))
+    monkeypatch.setattr(OperatingSystemFiles, "sync_folder", lambda self, folder: synced.append(folder))
     sink = sinks.text(tmp_path)
     writer = open_writer(sink)
     writer.write(ObjectBatch(["a"]))
