@@ -95,3 +95,20 @@ def test_without_a_storage_snapshots_live_in_the_driver(spark: Any, ledger: Ledg
     kill(next(slot.pid for slot in status.slots if slot.tasks))
     assert job.wait("2min").restarts == 1
     ledger.assert_output_is_exact()
+
+
+def test_a_savepoint_outlives_a_failover_of_its_job_and_goes_on_in_another_folder(
+    spark: Any, ledger: LedgerJob, tmp_path: Path
+) -> None:
+    job = ledger.submit(spark, checkpoints={"every": "1h"})
+    wait_for(job, lambda status: sum(task.records_in for task in status.tasks) > 1_000)
+    path = job.savepoint(str(tmp_path / "savepoints"))
+    kill(next(slot.pid for slot in job.status().slots if slot.tasks))
+    wait_for(job, lambda status: len(status.recoveries) == 1 and status.state == "running")
+    job.cancel()
+    job.wait("1min")
+    assert ledger.rows_per_key() == {}, "nothing of it was committed"
+    elsewhere = LedgerJob(tmp_path / "elsewhere", records=ledger.records, per_second=ledger.per_second)
+    elsewhere.submit(spark, restore=path).wait("2min")
+    found = Counter(row["key"] + KEYS * row["number"] for rows in elsewhere.rows_per_key().values() for row in rows)
+    assert found == Counter(range(ledger.records))

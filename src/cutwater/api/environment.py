@@ -22,7 +22,7 @@ from cutwater.errors import ConfigurationError
 from cutwater.graph.chaining import to_execution_graph
 from cutwater.graph.explain import Plan
 from cutwater.graph.guarantees import Guarantee, check_guarantees, guarantees_of
-from cutwater.graph.model import LogicalGraph, NodeKind
+from cutwater.graph.model import LogicalGraph
 from cutwater.graph.plan import JobPlan, job_id_of
 from cutwater.graph.validation import validate
 from cutwater.status import JobResult
@@ -148,9 +148,6 @@ class Environment:
         file, line = users_line()
         for warning in found:
             warnings.warn_explicit(warning, UserWarning, file, line)
-        for node in graph.nodes.values():
-            if node.kind is NodeKind.SINK:
-                node.connector.check()
         return JobHandle(self._deployment.launch(job, options), name=name)
 
     def _plan(

@@ -34,11 +34,18 @@ def collect() -> CollectSink:
 class _Epoch(msgspec.Struct, frozen=True, array_like=True):
     """A committable: what one writer received between two barriers. Typed records are Arrow, values are pickled."""
 
-    #: The job, uid, subtask and attempt that wrote it; with `number` unique for ever.
+    #: The job, uid, subtask and attempt that wrote it; with `run` and `number` unique for ever.
     writer: tuple[str, str, int, int]
     number: int
     is_arrow: bool
     records: bytes
+    #: Within which attempts are numbered.
+    run: str = "0"
+
+    @property
+    def id(self) -> tuple[str, ...]:
+        """Of the writer, unlike that of any other."""
+        return (self.run, *map(str, self.writer))
 
 
 class Collected:
@@ -53,7 +60,7 @@ class Collected:
 
     def add(self, epoch: _Epoch) -> None:
         with self._changed:
-            if self._seen.is_new(epoch.writer, epoch.number):
+            if self._seen.is_new(epoch.id, epoch.number):
                 self._records.extend(_records_of(epoch))
                 self._changed.notify_all()
 
@@ -122,6 +129,7 @@ class CollectWriter(SinkWriter):
     def __init__(self, sink: CollectSink, context: WriterContext) -> None:
         super().__init__(sink)
         self._report = context.report
+        self._run = context.run
         self._writer = (context.job_id, context.uid, context.subtask, int(context.attempt))
         self._number = 0
         self._batches: list[Batch] = []
@@ -136,9 +144,9 @@ class CollectWriter(SinkWriter):
         batch = concatenate(self._batches)
         self._batches = []
         if isinstance(batch, ObjectBatch):
-            epoch = _Epoch(self._writer, self._number, False, pickle_values(batch.values, owner="collect()"))
+            epoch = _Epoch(self._writer, self._number, False, pickle_values(batch.values, owner="collect()"), self._run)
         else:
-            epoch = _Epoch(self._writer, self._number, True, _to_arrow(batch))
+            epoch = _Epoch(self._writer, self._number, True, _to_arrow(batch), self._run)
         self._number += 1
         return [msgspec.msgpack.encode(epoch)]
 
@@ -151,10 +159,10 @@ class _Seen:
     """Which epochs have arrived? A writer numbers them 0, 1, 2, …, so all but the stragglers fit in one number."""
 
     def __init__(self) -> None:
-        self._next: dict[tuple[str, str, int, int], int] = {}
-        self._early: dict[tuple[str, str, int, int], set[int]] = {}
+        self._next: dict[tuple[str, ...], int] = {}
+        self._early: dict[tuple[str, ...], set[int]] = {}
 
-    def is_new(self, writer: tuple[str, str, int, int], number: int) -> bool:
+    def is_new(self, writer: tuple[str, ...], number: int) -> bool:
         expected = self._next.get(writer, 0)
         early = self._early.setdefault(writer, set())
         if number < expected or number in early:

@@ -8,7 +8,7 @@ Sources and sinks are pickled with the job and sent to the slots, so they hold s
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from cutwater.batches import Batch
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
+from cutwater.protocol.known_origins import KnownOrigins
 from cutwater.protocol.splits import Split
 
 
@@ -43,6 +44,8 @@ class Discovery:
 
     splits: tuple[Split, ...]
     complete: bool
+    #: Digests of known origins that the look did not find; None: it can't tell, e.g. because it found nothing at all.
+    gone: Set[bytes] | None = None
 
 
 class Source(ABC):
@@ -77,8 +80,15 @@ class Source(ABC):
         """Lists the splits there are now. In the driver, off the coordinator's thread: may block.
 
         Called until it says complete, every `discovery_interval_seconds`. Splits that were found before may be
-        found again: they are recognised by their id.
+        found again: they are recognised by their origin.
         """
+
+    def discover_new(self, parallelism: int, known: KnownOrigins) -> Discovery:
+        """`discover`, when splits of these origins need not be listed. What the runtime calls: in the same way.
+
+        A source that may find very many splits overrides it, and says what is gone, so that it can be forgotten.
+        """
+        return self.discover(parallelism)
 
     @abstractmethod
     def reader(self, split: Split, position: Any) -> SplitReader:
@@ -127,6 +137,20 @@ class WriterContext:
     #: Sends a value to the driver's side of this sink (`Sink.receive`); the collecting sink lives on it. Plain data
     #: that msgpack knows: None, bool, int, float, str, bytes, lists and dicts of them.
     report: Any = field(default=None, compare=False)
+    #: Attempts are numbered within it: a run begins when a job is started, and goes on with restore="latest".
+    run: str = "0"
+
+
+Pieces = Callable[[], Iterable[bytes]]
+"""Reads something large, some bytes at a time, from its start. May block; raises when it can't be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """Bytes outside the snapshot that a committable stands for. The name is one that no other of the sink has."""
+
+    name: str
+    pieces: Pieces
 
 
 class Sink(ABC):
@@ -145,19 +169,42 @@ class Sink(ABC):
     def writer(self, context: WriterContext) -> SinkWriter:
         """Opens the writer of one task. In a slot, on the loop's thread."""
 
-    def check(self) -> None:
-        """Raises a clear error when the target can't be written. In the driver, before the job starts."""
+    def check(self, *, restores: bool = False) -> None:
+        """Raises a clear error when the target can't be written. In the driver, before the job starts.
+
+        `restores`: the job goes on from a snapshot, so that output of its own may be there already; otherwise what is
+        there is not its own.
+        """
 
     def commit(self, committables: Sequence[bytes]) -> None:
         """Makes prepared work visible. Idempotent: may be called again with the same after a failure, anywhere."""
 
+    def attachments(self, committables: Sequence[bytes]) -> Sequence[Attachment]:
+        """What a savepoint must hold a copy of, so that these can be committed whatever happens outside.
+
+        In a slot, on a background thread, while the savepoint is written; the copies are read there, too. Meanwhile
+        the committables may be committed. None for a sink whose committables are all there is to commit.
+        """
+        return ()
+
     def recover(
-        self, *, job_id: str, uid: str, committables: Sequence[bytes], attempt: AttemptNumber | None = None
+        self,
+        *,
+        job_id: str,
+        uid: str,
+        committables: Sequence[bytes],
+        attempt: AttemptNumber | None = None,
+        run: str = "0",
+        attached: Mapping[str, Pieces] | None = None,
     ) -> None:
-        """Before an attempt starts: commit exactly these, roll back all else this job prepared. In the driver.
+        """Before an attempt starts: commit exactly these, roll back all else that this run prepared. In the driver.
 
         Only what attempts before this one prepared (None: all): a driver that was thought dead may recover late, when
-        a newer attempt has begun to write.
+        a newer attempt has begun to write. And only what this run prepared: what another one prepared may be in a
+        snapshot that somebody restores later.
+
+        `attached`: from a savepoint, by name, what `attachments` gave to it. The savepoint may be restored several
+        times, by jobs whose sink of this uid has other settings.
 
         The default commits; a sink whose unfinished work is visible or takes room overrides it.
         """

@@ -6,9 +6,11 @@ An encoder lives as long as its writer, over many files: the Parquet schema stay
 from __future__ import annotations
 
 import dataclasses
+import math
+import re
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from typing import Any, BinaryIO
+from typing import Any, Literal, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -17,12 +19,22 @@ import pyarrow.parquet as pq
 from cutwater.batches import Batch, ObjectBatch, rows_of
 from cutwater.errors import SerializationError
 
+NonFinite = Literal["refuse", "null", "string"]
+"""What becomes of NaN and infinity, which JSON can't say."""
+
+
+class OutputFile(Protocol):
+    """As much of a file as an encoder needs."""
+
+    def write(self, data: bytes) -> int: ...
+    def tell(self) -> int: ...
+
 
 class Encoder(ABC):
     """Writes batches into one open file at a time. Used by one thread."""
 
     @abstractmethod
-    def start(self, file: BinaryIO) -> None:
+    def start(self, file: OutputFile) -> None:
         """A new, empty file."""
 
     @abstractmethod
@@ -37,7 +49,7 @@ class Encoder(ABC):
 
 
 class _LineEncoder(Encoder):
-    def start(self, file: BinaryIO) -> None:
+    def start(self, file: OutputFile) -> None:
         self._file = file
         self._bytes = 0
 
@@ -61,16 +73,41 @@ class TextEncoder(_LineEncoder):
 class JsonLinesEncoder(_LineEncoder):
     """A JSON value a line: rows, dicts, dataclasses and named tuples become objects."""
 
+    def __init__(self, non_finite: NonFinite = "refuse") -> None:
+        self._non_finite = non_finite
+
     def encode(self, batch: Batch) -> bytes:
         values = [_as_json(value) for value in batch.values] if isinstance(batch, ObjectBatch) else batch.to_pylist()
         try:
-            return _JSON.encode_lines(values)
+            lines = _JSON.encode_lines(values)
+            # The encoder writes NaN and infinity as null: only where one stands, they may be.
+            if self._non_finite == "null" or b"null" not in lines or not _may_be_non_finite(values):
+                return lines
+            return self._without_non_finite(values, lines)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise SerializationError(
                 "a record can't be written as JSON",
                 detail=str(error),
                 hint="map() it to dicts, lists, strings and numbers first",
             ) from error
+
+    def _without_non_finite(self, values: list[Any], lines: bytes) -> bytes:
+        checked = lines.splitlines(keepends=True)
+        for number, line in enumerate(checked):
+            if b"null" not in line:
+                continue
+            plain = msgspec.to_builtins(values[number], enc_hook=_json_hook, str_keys=True)
+            found = _non_finite_in(plain)
+            if found is None:
+                continue
+            if self._non_finite == "refuse":
+                raise SerializationError(
+                    f"JSON has no {found}",
+                    detail=f"in record {str(values[number])[:200]}",
+                    hint='map() it to a number or None first, or choose: json_lines(…, non_finite="null" or "string")',
+                )
+            checked[number] = _JSON.encode(_spelled_out(plain)) + b"\n"
+        return b"".join(checked)
 
 
 class ParquetEncoder(Encoder):
@@ -85,7 +122,7 @@ class ParquetEncoder(Encoder):
     def __init__(self, schema: pa.Schema | None = None) -> None:
         self._schema = schema
 
-    def start(self, file: BinaryIO) -> None:
+    def start(self, file: OutputFile) -> None:
         self._file = file
         self._writer: Any = None
         self._batches: list[pa.RecordBatch] = []
@@ -136,6 +173,41 @@ def _as_json(value: Any) -> Any:
     return value._asdict() if isinstance(value, tuple) and hasattr(value, "_asdict") else value
 
 
+def _may_be_non_finite(values: list[Any]) -> bool:
+    """False: there is none for sure. In MessagePack such numbers have a form of their own, and it is quick to write."""
+    try:
+        return _NON_FINITE.search(_PACKED.encode(values)) is not None
+    except OverflowError:  # JSON knows larger integers
+        return True
+
+
+def _non_finite_in(value: Any) -> str | None:
+    """NaN or infinity anywhere in builtins, as JavaScript calls it."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else _name_of(value)
+    if isinstance(value, dict):
+        return next((found for item in value.values() if (found := _non_finite_in(item))), None)
+    if isinstance(value, list | tuple | set | frozenset):
+        return next((found for item in value if (found := _non_finite_in(item))), None)
+    return None
+
+
+def _spelled_out(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return _name_of(value)
+    if isinstance(value, dict):
+        return {key: _spelled_out(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_spelled_out(item) for item in value]
+    return value
+
+
+def _name_of(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
 def _json_hook(value: Any) -> Any:
     if hasattr(value, "item"):  # a NumPy or Arrow scalar
         return value.item()
@@ -145,6 +217,9 @@ def _json_hook(value: Any) -> Any:
 
 
 _JSON = msgspec.json.Encoder(enc_hook=_json_hook)
+_PACKED = msgspec.msgpack.Encoder(enc_hook=_json_hook)
+#: A float64 whose exponent has all bits set.
+_NON_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 
 
 def _as_columns(value: Any) -> dict[str, Any]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
@@ -13,10 +12,12 @@ import pyarrow as pa
 
 from cutwater.connectors.contract import Discovery, Source, SplitReader
 from cutwater.connectors.file_parts import FilePart, as_split, part_of
+from cutwater.connectors.file_system import file_system_of
 from cutwater.connectors.line_reader import JsonLineReader, LineReader, WithPath
 from cutwater.connectors.settings import absolute_path, check_choice, check_positive
 from cutwater.connectors.table_reader import PATH_COLUMN, CsvReader, ParquetReader, open_csv, open_parquet
 from cutwater.errors import ConfigurationError
+from cutwater.protocol.known_origins import KnownOrigins, digest_of
 from cutwater.protocol.splits import Split
 
 Path = str | os.PathLike[str]
@@ -40,9 +41,10 @@ def files(
 
     Bounded, unless `watch`: then files that appear later are read as well. Replayable: each record is read exactly
     once, as long as files don't change and stay where they are. A file is known by its path: what is changed or
-    appended after it was discovered isn't read, and the order of files isn't promised. Files must appear complete:
-    write them elsewhere and move them, or under a name that starts with `.` or `_` or ends with `.tmp`: such names
-    are passed over (unless given in full).
+    appended after it was discovered isn't read, not by a restored job either, and the order of files isn't promised.
+    A watched file that was renamed is a new one. One that has been gone for a minute is forgotten: if a file of that
+    name comes again, it is new. Files must appear complete: write them elsewhere and move them, or under a name that
+    starts with `.` or `_` or ends with `.tmp`: such names are passed over (unless given in full).
     """
     given = [pattern] if isinstance(pattern, str | os.PathLike) else list(pattern)
     if not given:
@@ -75,15 +77,10 @@ class FileSource(Source):
         self._watch = watch
         self._include_path = include_path
         self._split_bytes = split_bytes
-        #: A file is cut once: the cuts must not move, and a Parquet footer is costly to read again and again.
-        self._splits: dict[str, list[Split]] = {}
         self._schema = schema
         if format in ("csv", "parquet"):
             columns = self._infer_schema() if schema is None else schema
             self._schema = with_path_column(columns) if include_path else columns
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_splits": {}}  # the slots have no use for the list
 
     @property
     def name(self) -> str:
@@ -103,12 +100,16 @@ class FileSource(Source):
         return narrow
 
     def discover(self, parallelism: int) -> Discovery:
-        for path in self._paths():
-            if path not in self._splits:
-                with suppress(FileNotFoundError):  # gone before we had a look
-                    self._splits[path] = [as_split(part) for part in self._cut(path)]
-        splits = (split for path in sorted(self._splits) for split in self._splits[path])
-        return Discovery(tuple(splits), complete=not self._watch)
+        return self.discover_new(parallelism, KnownOrigins())
+
+    def discover_new(self, parallelism: int, known: KnownOrigins) -> Discovery:
+        paths, all_matched = self._paths()
+        digests = {digest_of(path): path for path in paths}
+        # Cut once, by the look that finds it: it may grow, and a Parquet footer is costly to read again and again.
+        new = [path for digest, path in digests.items() if digest not in known.digests]
+        splits = tuple(split for path in new for split in self._splits_of(path))
+        gone = known.digests.keys() - digests.keys() if self._watch and all_matched else None
+        return Discovery(splits, complete=not self._watch, gone=gone)
 
     def reader(self, split: Split, position: Any) -> SplitReader:
         part = part_of(split)
@@ -123,22 +124,32 @@ class FileSource(Source):
                 lines = LineReader(part, position)
         return WithPath(lines, part.path) if self._include_path else lines
 
-    def _paths(self) -> list[str]:
+    def _paths(self) -> tuple[list[str], bool]:
+        """All files, and whether each pattern names some: else a folder may not be mounted just now."""
         found: set[str] = set()
+        all_matched = True
         for pattern in self._patterns:
-            paths = list(matching_files(pattern))
-            if not paths and not self._watch and not os.path.isdir(pattern):
+            files = file_system_of(pattern)
+            paths = list(files.matching(pattern))
+            all_matched = all_matched and bool(paths)
+            if not paths and not self._watch and not files.is_folder(pattern):
                 raise ConfigurationError(
                     f"no file matches {pattern!r}",
                     hint="check the path; watch=True waits for files to appear",
                 )
             found.update(paths)
-        return sorted(found)
+        return sorted(found), all_matched
 
-    def _cut(self, path: str) -> list[FilePart]:
-        size_bytes = os.stat(path).st_size
-        if size_bytes == 0:
+    def _splits_of(self, path: str) -> list[Split]:
+        facts = file_system_of(path).facts(path)
+        if facts is None or not facts.size_bytes:  # gone before we had a look; or empty: it may be new next time
             return []
+        modified_ns = facts.modified_ns if self._watch else None
+        with suppress(FileNotFoundError):
+            return [as_split(part, modified_ns=modified_ns) for part in self._cut(path, facts.size_bytes)]
+        return []
+
+    def _cut(self, path: str, size_bytes: int) -> list[FilePart]:
         match self._format:
             case "csv":
                 return [FilePart(path, size_bytes, 0, 1)]
@@ -151,7 +162,7 @@ class FileSource(Source):
                 ]
 
     def _infer_schema(self) -> pa.Schema:
-        paths = [path for path in self._paths() if os.path.getsize(path)]
+        paths = [path for path in self._paths()[0] if os.path.getsize(path)]
         if not paths:
             raise ConfigurationError(
                 f"the schema of {self.name} can't be inferred",
@@ -164,32 +175,6 @@ class FileSource(Source):
         file, batches = open_csv(paths[0], None)
         with file:
             return batches.schema
-
-
-def matching_files(pattern: str) -> Iterator[str]:
-    """The finished files that a file, a folder or a glob names."""
-    if os.path.isfile(pattern):
-        yield pattern
-        return
-    if os.path.isdir(pattern):
-        root, pattern = pattern, os.path.join(glob.escape(pattern), "*")
-    else:
-        root = fixed_prefix(pattern)
-    for path in glob.iglob(pattern, recursive=True):
-        if os.path.isfile(path) and not any(map(is_unfinished, os.path.relpath(path, root).split(os.sep))):
-            yield path
-
-
-def fixed_prefix(pattern: str) -> str:
-    """The folder above the first wildcard."""
-    folder = pattern
-    while glob.has_magic(folder):
-        folder = os.path.dirname(folder)
-    return folder
-
-
-def is_unfinished(name: str) -> bool:
-    return name.startswith((".", "_")) or name.endswith(".tmp")
 
 
 def cut_parquet(path: str, split_bytes: int) -> list[FilePart]:

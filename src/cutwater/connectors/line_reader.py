@@ -15,6 +15,7 @@ import msgspec
 from cutwater.batches import Batch, ObjectBatch
 from cutwater.connectors.contract import SplitReader
 from cutwater.connectors.file_parts import FilePart, check_size, file_shrank
+from cutwater.connectors.file_system import file_system_of
 from cutwater.errors import StorageError, UserError
 
 #: Read ahead at a time; what bounds the memory, whatever the limit of records.
@@ -34,7 +35,7 @@ class LineReader(SplitReader):
         self._lines: list[bytes] = []
         self._next = 0
         try:
-            self._file = open(part.path, "rb", buffering=_BLOCK_BYTES)  # noqa: SIM115 — closed by close()
+            self._file = file_system_of(part.path).open(part.path)
         except OSError as error:
             raise StorageError(f"file {part.path!r} can't be read", detail=str(error)) from error
         self._offset = self._first_line_start() if position is None else position
@@ -66,7 +67,7 @@ class LineReader(SplitReader):
         lines = self._file.readlines(min(_BLOCK_BYTES, self._part.end - self._offset))
         end = self._offset + sum(map(len, lines))
         if end < self._part.size_bytes and not (lines and lines[-1].endswith(b"\n")):
-            raise file_shrank(self._part, os.fstat(self._file.fileno()).st_size)
+            raise file_shrank(self._part, self._file.seek(0, os.SEEK_END))
         while end - len(lines[-1]) >= self._part.end:
             end -= len(lines.pop())
         if end > self._part.size_bytes:  # appended to after discovery, to a line without end

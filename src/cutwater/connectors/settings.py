@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from cutwater.connectors.file_system import is_registered
 from cutwater.errors import ConfigurationError
 
 
@@ -50,10 +51,12 @@ def check_address(host: str, port: int) -> None:
 
 
 def absolute_path(path: str | os.PathLike[str]) -> str:
-    """The path as every process understands it; `file:` URIs are paths, other schemes are refused."""
+    """The path as every process understands it; `file:` URIs are paths, schemes that nobody registered are refused."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise ConfigurationError("a path must be a non-empty string or a Path", detail=f"it is {path!r}")
     text = os.fspath(path)
+    if is_registered(text):
+        return text.rstrip("/")
     if "://" in text:
         uri = urlsplit(text)
         if uri.scheme != "file" or uri.netloc not in ("", "localhost"):

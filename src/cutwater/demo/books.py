@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from cutwater.batches import Batch
 from cutwater.connectors.contract import Discovery, Source, SplitReader
+from cutwater.protocol.known_origins import KnownOrigins
 from cutwater.protocol.splits import Split
 
 BOOKS = 8
@@ -63,6 +64,9 @@ class Paced(Source):
 
     def discover(self, parallelism: int) -> Discovery:
         return self._source.discover(parallelism)
+
+    def discover_new(self, parallelism: int, known: KnownOrigins) -> Discovery:
+        return self._source.discover_new(parallelism, known)
 
     def reader(self, split: Split, position: Any) -> SplitReader:
         return _PacedReader(self._source.reader(split, position), self._per_second)

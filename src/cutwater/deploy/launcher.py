@@ -37,7 +37,7 @@ from cutwater.runtime.flight.control_frames import LinkTimes
 from cutwater.runtime.flight.control_server import ControlServer
 from cutwater.runtime.flight.credentials import make_credentials, read_credentials
 from cutwater.runtime.messages import FromSlot, SlotRegistered
-from cutwater.runtime.recovering import History, history_of, with_key_groups_restored
+from cutwater.runtime.recovering import History, check_sinks, history_of, with_key_groups_restored
 from cutwater.runtime.requests import Answer
 from cutwater.runtime.threads import ActorLoop, MonotonicClock, ThreadBackground
 from cutwater.snapshots.storage import MemoryStorage, absolute_url, open_storage
@@ -64,6 +64,7 @@ class SparkLauncher:
         history = history_of(
             options.restore, store, allow_non_restored_state=options.allow_non_restored_state, claim=options.claim
         )
+        check_sinks(job, history, store)
         job = with_key_groups_restored(job, history, store)
         return SparkJob(job, history, self._session(job.graph.slots_needed + job.options.spare_slots), store)
 

@@ -161,9 +161,10 @@ class SavepointBuilder:
             if table.operator not in self.drop and (table.operator, table.name) != (new.operator, new.state)
         )
         parts = tuple(part for part in task.parts if part.operator not in self.drop)
+        attached = tuple(file for file in task.attached if file.operator not in self.drop)
         files = [table.path for table in tables] + ([task.file.path] if task.file is not None else [])
-        self._copy(files)
-        return msgspec.structs.replace(task, parts=parts, tables=tables)
+        self._copy(files + [piece.path for file in attached for piece in file.pieces])
+        return msgspec.structs.replace(task, parts=parts, tables=tables, attached=attached)
 
     def _copy(self, paths: Sequence[str]) -> None:
         assert self.base is not None

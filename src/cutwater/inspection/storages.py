@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from dataclasses import dataclass
 
 from cutwater.errors import ConfigurationError, SnapshotDamagedError
 from cutwater.inspection.snapshots import OpenSnapshot, open_snapshot
 from cutwater.snapshots.names import SHARED, writer_of_shared
-from cutwater.snapshots.reader import shared_path, verify
+from cutwater.snapshots.reader import attached_files, shared_path, verify
 from cutwater.snapshots.storage import absolute_url, open_storage
 
 _MANIFEST = re.compile(r"^(?:(.*)/)?manifest-a\d+\.json$")
@@ -47,8 +48,17 @@ def snapshots_below(path: str) -> list[FoundSnapshot]:
 
 
 def problem_of(snapshot: OpenSnapshot) -> str | None:
-    """What is wrong with its files; None: they are all there. Reads what is small, compares the sizes of the rest."""
-    return verify(snapshot.storage, snapshot.folder, snapshot.manifest)
+    """What is wrong with its files; None: they are all there. Of databases and tables it compares the sizes only."""
+    problem = verify(snapshot.storage, snapshot.folder, snapshot.manifest)
+    if problem is not None:
+        return problem
+    try:
+        for uid in {file.operator for task in snapshot.manifest.tasks for file in task.attached}:
+            for pieces in attached_files(snapshot.storage, snapshot.folder, snapshot.manifest.tasks, uid).values():
+                deque(pieces(), maxlen=0)
+    except SnapshotDamagedError as error:
+        return f"{error.fact}: {error.detail}"
+    return None
 
 
 def orphans_below(path: str) -> list[Orphan]:

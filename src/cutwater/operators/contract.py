@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from cutwater.batches import Batch
+from cutwater.connectors.contract import Attachment
 from cutwater.operators.metrics import TaskMetrics
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
 from cutwater.protocol.state_layout import StateLayout
@@ -40,6 +41,8 @@ class OperatorSnapshot:
     pickled: tuple[tuple[str, str], ...] = ()
     #: `Operator.layout` of the keyed state.
     layout: StateLayout = ()
+    #: What a savepoint must hold besides. Asked on a background thread, and only for a savepoint.
+    attachments: Callable[[], Sequence[Attachment]] = tuple
 
 
 @dataclass(slots=True)
@@ -79,6 +82,8 @@ class OperatorContext:
     run_in_background: Callable[[Callable[[], Any], Callable[[Any, BaseException | None], None]], None] = None  # type: ignore[assignment]
     #: Sends a value to the connector's driver side (`Sink.receive`).
     report: Callable[[Any], None] = None  # type: ignore[assignment]
+    #: Attempts are numbered within it.
+    run: str = "0"
 
 
 class Operator(ABC):

@@ -61,6 +61,7 @@ class WriterOperator(Operator):
                     subtask=context.subtask,
                     parallelism=context.parallelism,
                     attempt=context.attempt,
+                    run=context.run,
                     report=context.report,
                 )
             )
@@ -93,12 +94,16 @@ class WriterOperator(Operator):
             self._commit_now()
             return OperatorSnapshot()
         self._ledger.prepared(checkpoint, self._prepare(checkpoint))
+        pending = self._ledger.pending()
+        committables = [committable for commit in pending for committable in commit.committables]
+        if not committables:
+            return OperatorSnapshot()
         items = tuple(
-            _encode((commit.checkpoint, committable))
-            for commit in self._ledger.pending()
-            for committable in commit.committables
+            _encode((commit.checkpoint, committable)) for commit in pending for committable in commit.committables
         )
-        return OperatorSnapshot(lists=(FrozenList(COMMITTABLES_STATE, items),) if items else ())
+        return OperatorSnapshot(
+            lists=(FrozenList(COMMITTABLES_STATE, items),), attachments=partial(self._sink.attachments, committables)
+        )
 
     def on_checkpoint_completed(self, checkpoint: CheckpointId) -> None:
         self._completed_up_to = max(self._completed_up_to, checkpoint)

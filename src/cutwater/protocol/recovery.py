@@ -21,6 +21,8 @@ class AttemptClaimed:
     """A journal entry: from here on only this attempt, or a newer one, may append."""
 
     attempt: AttemptNumber
+    run: str = "0"
+    """Whose attempt it is. A run begins when a job is started, and goes on when a driver takes over what is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,20 @@ def may_append(entries: Sequence[JournalEntry], attempt: AttemptNumber) -> bool:
     """Whether this attempt still holds the newest claim: the permit to publish and to commit."""
     newest = max((entry.attempt for entry in entries if isinstance(entry, AttemptClaimed)), default=None)
     return newest == attempt
+
+
+def run_of(entries: Sequence[JournalEntry]) -> str | None:
+    """The run that holds the newest claim; None: there is none."""
+    claims = [entry for entry in entries if isinstance(entry, AttemptClaimed)]
+    return max(claims, key=lambda claim: claim.attempt).run if claims else None
+
+
+def is_taken_over(entries: Sequence[JournalEntry], *, attempt: AttemptNumber, run: str) -> bool:
+    """Whether another run has claimed the job after this attempt: then this run is over, and claims nothing more.
+
+    A driver that goes on with the same run is another matter: of two such drivers each may take over from the other.
+    """
+    return any(isinstance(entry, AttemptClaimed) and entry.attempt > attempt and entry.run != run for entry in entries)
 
 
 class Recovery:

@@ -2,15 +2,18 @@
 
 Eager: splits are spread over all subtasks as soon as they are discovered (partitions that never end). Lazy: a subtask
 gets one when it asks, so that fast ones read more (files). A split is handed out once; only one that was returned is
-handed out again.
+handed out again. What a source has found is known by its origin: when a file was found and cut into splits once, no
+later look cuts it anew, though it may have grown.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, field
 from typing import Self, assert_never
+
+from cutwater.protocol.known_origins import KnownOrigins, OriginMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +22,22 @@ class Split:
 
     id: str
     payload: bytes
+    #: What it is a part of; all splits of one origin are found by one look. Empty: the split is all of it.
+    origin: str = ""
+
+    @property
+    def known_as(self) -> str:
+        return self.origin or self.id
 
 
 @dataclass(frozen=True, slots=True)
 class SplitsDiscovered:
-    """The source found these; known ones among them are ignored. `complete`: it will find no more, ever."""
+    """The source found these; those of known origins are ignored. `complete`: it will find no more, ever."""
 
     splits: tuple[Split, ...]
     complete: bool
+    #: Digests of known origins that aren't there any more; None: this look can't tell.
+    gone: Set[bytes] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +74,9 @@ class AssignerState:
     """What a snapshot remembers: splits that were handed out are in their readers' snapshots."""
 
     unassigned: tuple[Split, ...]
-    known: frozenset[str]
-    complete: bool
+    #: Empty when discovery is complete: nobody looks again.
+    known: KnownOrigins = field(default_factory=KnownOrigins)
+    complete: bool = False
 
 
 Event = SplitsDiscovered | SplitRequested | SplitsReturned
@@ -78,7 +90,7 @@ class SplitAssigner:
         assert parallelism >= 1, parallelism
         self._eager = eager
         self._unassigned: deque[Split] = deque()
-        self._known: set[str] = set()
+        self._origins = OriginMemory(KnownOrigins())
         self._complete = False
         self._assigned_count = dict.fromkeys(range(parallelism), 0)
         self._requests: deque[int] = deque()
@@ -89,24 +101,30 @@ class SplitAssigner:
         """Goes on from a snapshot; hands out at the next event, `SplitsDiscovered((), …)` if there is no other."""
         assigner = cls(parallelism, eager)
         assigner._unassigned.extend(state.unassigned)
-        assigner._known.update(state.known)
-        assigner._known.update(split.id for split in state.unassigned)
+        assigner._origins = OriginMemory(state.known)
+        for split in state.unassigned:
+            assigner._origins.add(split.known_as)
         assigner._complete = state.complete
         return assigner
 
     def snapshot(self) -> AssignerState:
         """The state as of now; the same whatever the parallelism."""
-        return AssignerState(tuple(self._unassigned), frozenset(self._known), self._complete)
+        known = KnownOrigins() if self._complete else self._origins.known
+        return AssignerState(tuple(self._unassigned), known, self._complete)
+
+    @property
+    def known(self) -> KnownOrigins:
+        """What the next look need not report."""
+        return self._origins.known
 
     def handle(self, event: Event) -> list[Effect]:
         """What the subtasks must be told, in this order."""
         match event:
-            case SplitsDiscovered(splits, complete):
-                for split in splits:
-                    if split.id not in self._known:
-                        self._known.add(split.id)
-                        self._unassigned.append(split)
+            case SplitsDiscovered(splits, complete, gone):
+                self._add_new(splits)
                 self._complete = self._complete or complete
+                if gone is not None:
+                    self._origins.missed(gone, needed=(split.known_as for split in self._unassigned))
             case SplitRequested(subtask):
                 assert subtask in self._assigned_count, subtask
                 self._requests.append(subtask)
@@ -116,10 +134,18 @@ class SplitAssigner:
                 assert_never(event)
         return (self._spread() if self._eager else self._serve()) + self._tell_the_end()
 
+    def _add_new(self, splits: Iterable[Split]) -> None:
+        new: set[str] = set()
+        for split in {split.id: split for split in splits}.values():
+            if split.known_as in new or self._origins.add(split.known_as):
+                new.add(split.known_as)
+                self._unassigned.append(split)
+
     def _take_back(self, splits: Iterable[Split]) -> None:
         waiting = {split.id for split in self._unassigned}
         back = [split for split in splits if split.id not in waiting]
-        self._known.update(split.id for split in back)
+        for split in back:
+            self._origins.add(split.known_as)
         # First, because they are the oldest: event time waits for them.
         self._unassigned.extendleft(reversed(back))
 

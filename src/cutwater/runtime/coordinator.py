@@ -246,7 +246,8 @@ class Coordinator:
         job = b"" if slot in self._holding_plan else self._pickled_plan
         order = orders_for(self.plan.graph, tasks, recovered.restored, self._progress)
         self._services.lines.send(
-            slot, messages.DeployAttempt(attempt.number, attempt.token, job, tasks, addresses, order)
+            slot,
+            messages.DeployAttempt(attempt.number, attempt.token, job, tasks, addresses, order, recovered.run),
         )
 
     def _start_attempt(self, attempt: Attempt) -> None:
@@ -278,6 +279,7 @@ class Coordinator:
                     background=self._services.background,
                     clock=self._clock,
                     failed=lambda error: self._fail(_as_ours(error)),
+                    keeps_assigned=self._mode is CheckpointMode.NONE,
                 )
         for source in list(self._sources.values()):
             source.start()

@@ -199,6 +199,7 @@ class Deployment:
             parallelism=vertex.parallelism,
             max_parallelism=vertex.max_parallelism,
             attempt=self.attempt,
+            run=self._order.run,
             groups=groups,
             now_seconds=self._services.clock.now_seconds,
             wall_ms=self._services.clock.wall_ms,

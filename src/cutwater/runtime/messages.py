@@ -167,6 +167,8 @@ class DeployAttempt(Message, frozen=True):
     addresses: dict[str, str]
     """Slot address of each task, by str(TaskId)."""
     restore: RestoreOrder
+    run: str = "0"
+    """Attempts are numbered within it."""
 
 
 class StartAttempt(Message, frozen=True):

@@ -6,7 +6,8 @@ them: claim the attempt, verify snapshots, then let every sink commit what the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
@@ -28,10 +29,11 @@ from cutwater.protocol.recovery import (
     SnapshotVerified,
     StartEmpty,
     VerifySnapshot,
+    run_of,
 )
 from cutwater.runtime.fitting import check_fits, key_groups_of
 from cutwater.snapshots.format import Manifest
-from cutwater.snapshots.reader import list_items_of, load_manifest, verify
+from cutwater.snapshots.reader import attached_files, list_items_of, load_manifest, verify
 from cutwater.snapshots.storage import Storage, absolute_url, open_storage, split_url
 from cutwater.snapshots.store import SnapshotStore
 
@@ -60,6 +62,8 @@ class Recovered:
     kept: tuple[CheckpointId, ...] = ()
     #: The restored snapshot, if the job is to delete it once it has newer ones.
     claimed: str | None = None
+    #: Whose attempt it is.
+    run: str = "0"
 
     @property
     def own_checkpoint(self) -> CheckpointId | None:
@@ -83,20 +87,43 @@ class History:
     claim: bool = False
     #: Snapshots that a slot could not read, and what is wrong with them.
     damaged: tuple[tuple[int, str], ...] = ()
+    #: Whose attempts are ours; None: those of the run that the journal knows.
+    run: str | None = None
 
     def relevant(self, entries: Sequence[JournalEntry]) -> Sequence[JournalEntry]:
         return [entry for entry in entries if entry not in self.left_aside]
 
 
 def history_of(
-    restore: str | None, store: SnapshotStore, *, allow_non_restored_state: bool = False, claim: bool = False
+    restore: str | None,
+    store: SnapshotStore,
+    *,
+    allow_non_restored_state: bool = False,
+    claim: bool = False,
+    new_run: Callable[[], str] = lambda: secrets.token_hex(5),
 ) -> History:
-    """What a new run goes on from: "latest", the path of a snapshot, or nothing. May block."""
+    """What a driver goes on from: "latest", the path of a snapshot, or nothing. May block.
+
+    With "latest" it goes on with the run that is there; else a new one begins.
+    """
+    entries = store.journal()
     if restore == "latest":
-        return History(allow_non_restored_state=allow_non_restored_state)
-    before = frozenset(entry for entry in store.journal() if isinstance(entry, SnapshotCompleted))
+        return History(allow_non_restored_state=allow_non_restored_state, run=run_of(entries) or new_run())
+    before = frozenset(entry for entry in entries if isinstance(entry, SnapshotCompleted))
     path = None if restore is None else absolute_url(restore)
-    return History(before, path, allow_non_restored_state, claim)
+    return History(before, path, allow_non_restored_state, claim, run=new_run())
+
+
+def check_sinks(plan: JobPlan, history: History, store: SnapshotStore) -> None:
+    """Raises when a sink can't be written, or must not be by a job that starts from nothing. May block.
+
+    "latest" of a job that has no snapshot is such a start: what it finds as output is not its own.
+    """
+    before = history.relevant(store.journal())
+    restores = history.restore_path is not None or any(isinstance(entry, SnapshotCompleted) for entry in before)
+    for node in plan.logical.nodes.values():
+        if node.kind is NodeKind.SINK:
+            node.connector.check(restores=restores)
 
 
 def with_key_groups_restored(plan: JobPlan, history: History, store: SnapshotStore) -> JobPlan:
@@ -125,8 +152,9 @@ def _candidates(history: History, store: SnapshotStore) -> Iterator[tuple[str, S
 
 def recover(plan: JobPlan, store: SnapshotStore, history: History) -> Recovered:
     """Claims the next attempt and prepares its start."""
-    attempt, entries = store.claim_attempt()
-    recovery = Recovery([*history.relevant(entries), AttemptClaimed(attempt)], attempt)
+    run = history.run or run_of(store.journal()) or "0"
+    attempt, entries = store.claim_attempt(run)
+    recovery = Recovery([*history.relevant(entries), AttemptClaimed(attempt, run)], attempt)
     restored, skipped = _choose(recovery, store, dict(history.damaged))
     claimed = None
     if restored is None and history.restore_path is not None:
@@ -134,9 +162,9 @@ def recover(plan: JobPlan, store: SnapshotStore, history: History) -> Recovered:
         claimed = history.restore_path if history.claim else None
     if restored is not None:
         check_fits(plan.graph, restored.manifest, drop_unknown=history.allow_non_restored_state)
-    _recover_sinks(plan, restored, attempt)
+    _recover_sinks(plan, restored, attempt, run)
     kept = store.still_there(history.relevant(entries))
-    return Recovered(attempt, store.next_checkpoint(entries), restored, skipped, kept, claimed)
+    return Recovered(attempt, store.next_checkpoint(entries), restored, skipped, kept, claimed, run)
 
 
 def _choose(
@@ -174,12 +202,18 @@ def _from_path(path: str) -> Restored:
     return Restored(manifest, storage, folder, root)
 
 
-def _recover_sinks(plan: JobPlan, restored: Restored | None, attempt: AttemptNumber) -> None:
+def _recover_sinks(plan: JobPlan, restored: Restored | None, attempt: AttemptNumber, run: str) -> None:
     for vertex in plan.graph.vertices:
         for node in vertex.operators:
             if node.kind is NodeKind.SINK:
-                committables = committables_of(restored, node.uid) if restored is not None else []
-                node.connector.recover(job_id=plan.job_id, uid=node.uid, committables=committables, attempt=attempt)
+                node.connector.recover(
+                    job_id=plan.job_id,
+                    uid=node.uid,
+                    committables=committables_of(restored, node.uid) if restored is not None else [],
+                    attempt=attempt,
+                    run=run,
+                    attached=attached_of(restored, node.uid) if restored is not None else {},
+                )
 
 
 def committables_of(restored: Restored, operator: str) -> list[bytes]:
@@ -187,6 +221,11 @@ def committables_of(restored: Restored, operator: str) -> list[bytes]:
     tasks = restored.manifest.tasks
     items = list_items_of(restored.storage, restored.folder, tasks, operator, COMMITTABLES_STATE)
     return [decode_committable(item)[1] for item in items]
+
+
+def attached_of(restored: Restored, operator: str) -> dict[str, Callable[[], Iterator[bytes]]]:
+    """What the snapshot, if it is a savepoint, holds for a sink besides."""
+    return attached_files(restored.storage, restored.folder, restored.manifest.tasks, operator)
 
 
 def assigner_states(restored: Restored | None) -> dict[str, bytes]:

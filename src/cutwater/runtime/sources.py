@@ -13,6 +13,7 @@ import msgspec
 
 from cutwater.connectors.contract import Discovery, Source
 from cutwater.protocol.ids import AttemptNumber
+from cutwater.protocol.known_origins import KnownOrigins
 from cutwater.protocol.splits import (
     AssignerState,
     AssignSplits,
@@ -44,6 +45,7 @@ class SourceCoordination:
         background: Background,
         clock: Clock,
         failed: Callable[[BaseException], None],
+        keeps_assigned: bool = False,
     ) -> None:
         self.operator = operator
         self.source = source
@@ -59,8 +61,9 @@ class SourceCoordination:
             else SplitAssigner.restored(decode_assigner(state), parallelism, source.eager)
         )
         self._complete = state is not None and decode_assigner(state).complete
-        #: Every split handed out in this attempt, in order.
+        #: Every split handed out in this attempt, in order, if somebody needs that: there may be millions.
         self.assigned: list[Split] = []
+        self._keeps_assigned = keeps_assigned
         #: Tasks that were told nothing yet in this attempt.
         self._unheard = set(range(parallelism))
         self._stopped = False
@@ -94,7 +97,8 @@ class SourceCoordination:
 
     def _look(self) -> None:
         self._look_at_seconds = None
-        self._background.submit(lambda: self.source.discover(self._parallelism), self._found)
+        known = self._assigner.known
+        self._background.submit(lambda: self.source.discover_new(self._parallelism, known), self._found)
 
     def _found(self, discovery: Discovery | None, error: BaseException | None) -> None:
         if self._stopped:
@@ -103,7 +107,8 @@ class SourceCoordination:
             self._failed(error or AssertionError("discovery returned nothing"))
             return
         self._complete = discovery.complete
-        self._execute(self._assigner.handle(SplitsDiscovered(discovery.splits, discovery.complete)))
+        found = SplitsDiscovered(discovery.splits, discovery.complete, discovery.gone)
+        self._execute(self._assigner.handle(found))
         self._tell_the_rest()
         if not discovery.complete:
             self._look_at_seconds = self._clock.now_seconds() + self.source.discovery_interval_seconds
@@ -119,7 +124,8 @@ class SourceCoordination:
             self._unheard.discard(effect.subtask)
             match effect:
                 case AssignSplits(subtask, splits):
-                    self.assigned.extend(splits)
+                    if self._keeps_assigned:
+                        self.assigned.extend(splits)
                     pairs = tuple((split.id, split.payload) for split in splits)
                     self._send(subtask, SplitsAssigned(self._attempt, self.operator, subtask, pairs))
                 case NoMoreSplits(subtask):
@@ -128,12 +134,29 @@ class SourceCoordination:
                     assert_never(effect)
 
 
+class _Unassigned(msgspec.Struct, frozen=True, array_like=True):
+    id: str
+    payload: bytes
+    origin: str = ""
+
+
+class _Assigner(msgspec.Struct, frozen=True, array_like=True):
+    unassigned: tuple[_Unassigned, ...]
+    known: bytes | tuple[str, ...]
+    """Digests of origins; in snapshots of earlier versions the ids of splits."""
+    complete: bool
+
+
 def encode_assigner(state: AssignerState) -> bytes:
-    """Sorted, so that equal states have equal bytes."""
-    unassigned = [(split.id, split.payload) for split in state.unassigned]
-    return msgspec.msgpack.encode((unassigned, sorted(state.known), state.complete))
+    unassigned = tuple(_Unassigned(split.id, split.payload, split.origin) for split in state.unassigned)
+    return msgspec.msgpack.encode(_Assigner(unassigned, state.known.packed(), state.complete))
 
 
 def decode_assigner(data: bytes) -> AssignerState:
-    unassigned, known, complete = msgspec.msgpack.decode(data, type=tuple[list[tuple[str, bytes]], list[str], bool])
-    return AssignerState(tuple(Split(*pair) for pair in unassigned), frozenset(known), complete)
+    state = msgspec.msgpack.decode(data, type=_Assigner)
+    unassigned = tuple(Split(split.id, split.payload, split.origin) for split in state.unassigned)
+    if isinstance(state.known, bytes):
+        return AssignerState(unassigned, KnownOrigins.unpacked(state.known), state.complete)
+    # A split of a file was called path#start, and its origin is the path.
+    origins = {origin for split in state.known for origin in (split, split.rpartition("#")[0] or split)}
+    return AssignerState(unassigned, KnownOrigins.of(sorted(origins)), state.complete)

@@ -95,6 +95,18 @@ class StateTable(msgspec.Struct, frozen=True):
         return range(self.first_group, self.last_group + 1)
 
 
+class AttachedFile(msgspec.Struct, frozen=True):
+    """What a sink had prepared outside, as a copy in a savepoint: its pieces, in their order."""
+
+    operator: str
+    name: str
+    pieces: tuple[DataFile, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(piece.size_bytes for piece in self.pieces)
+
+
 class TaskSnapshot(msgspec.Struct, frozen=True):
     """What one task adds to a checkpoint: its parts and where their bytes are (inline, or one file)."""
 
@@ -105,6 +117,7 @@ class TaskSnapshot(msgspec.Struct, frozen=True):
     file: DataFile | None = None
     databases: tuple[DatabaseFiles, ...] = ()
     tables: tuple[StateTable, ...] = ()
+    attached: tuple[AttachedFile, ...] = ()
     pickled: tuple[tuple[str, str, str], ...] = ()
     """(operator, state, class): state that can be read only as long as the class keeps its name and fields."""
     layouts: dict[str, tuple[tuple[str, str], ...]] = {}
@@ -123,7 +136,8 @@ class TaskSnapshot(msgspec.Struct, frozen=True):
     def size_bytes(self) -> int:
         own = self.file.size_bytes if self.file else len(self.inline or b"")
         databases = sum(database.size_bytes for database in self.databases)
-        return own + databases + sum(table.size_bytes for table in self.tables)
+        attached = sum(file.size_bytes for file in self.attached)
+        return own + databases + sum(table.size_bytes for table in self.tables) + attached
 
 
 class VertexShape(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ import msgspec
 
 from cutwater.errors import SnapshotDamagedError, StorageError
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
-from cutwater.protocol.recovery import AttemptClaimed, JournalEntry, SnapshotCompleted
+from cutwater.protocol.recovery import AttemptClaimed, JournalEntry, SnapshotCompleted, run_of
 from cutwater.snapshots.documents import seal, unseal
 from cutwater.snapshots.storage import Storage
 
@@ -29,6 +29,8 @@ _READS_MAX = 10
 
 class _Claim(msgspec.Struct, frozen=True, tag_field="entry", tag="attempt_claimed"):
     attempt: int
+    run: str = ""
+    """Empty: written by a version that had no runs."""
 
 
 class _Completed(msgspec.Struct, frozen=True, tag_field="entry", tag="snapshot_completed"):
@@ -42,6 +44,7 @@ class _Summary(msgspec.Struct, frozen=True, tag_field="entry", tag="summary"):
 
     attempt: int
     completed: tuple[tuple[int, int, str], ...]
+    run: str = ""
 
 
 _Document = _Claim | _Completed | _Summary
@@ -85,7 +88,7 @@ class Journal:
         kept = [entry for entry in completed if entry is newest or is_kept(entry)]
         named = tuple((entry.checkpoint, entry.attempt, entry.path) for entry in kept)
         index = self._next
-        if self._append(_Summary(self.newest_claim or 0, named)) and self._base == index:
+        if self._append(_Summary(self.newest_claim or 0, named, run_of(self.entries) or "")) and self._base == index:
             for older in self._indexes():
                 if older < index:
                     self._storage.delete(self._path(older))
@@ -154,8 +157,8 @@ class _GoneMeanwhile(Exception):
 
 def _document(entry: JournalEntry) -> _Document:
     match entry:
-        case AttemptClaimed(attempt):
-            return _Claim(attempt)
+        case AttemptClaimed(attempt, run):
+            return _Claim(attempt, run)
         case SnapshotCompleted(checkpoint, attempt, path):
             return _Completed(checkpoint, attempt, path)
         case _:
@@ -164,8 +167,8 @@ def _document(entry: JournalEntry) -> _Document:
 
 def _entry(document: _Claim | _Completed) -> JournalEntry:
     match document:
-        case _Claim(attempt=attempt):
-            return AttemptClaimed(AttemptNumber(attempt))
+        case _Claim(attempt=attempt, run=run):
+            return AttemptClaimed(AttemptNumber(attempt), run)
         case _Completed(checkpoint=checkpoint, attempt=attempt, path=path):
             return SnapshotCompleted(CheckpointId(checkpoint), AttemptNumber(attempt), path)
         case _:
@@ -178,4 +181,4 @@ def _entries_of(summary: _Summary) -> list[JournalEntry]:
         SnapshotCompleted(CheckpointId(checkpoint), AttemptNumber(attempt), path)
         for checkpoint, attempt, path in summary.completed
     ]
-    return [*completed, AttemptClaimed(AttemptNumber(summary.attempt))]
+    return [*completed, AttemptClaimed(AttemptNumber(summary.attempt), summary.run)]

@@ -55,6 +55,11 @@ def table_name(task: TaskId, operator: str, state: str, number: int, attempt: At
     return f"tables/{sanitise(operator)}/{sanitise(state)}/{_task_name(task)}-{number}-a{attempt}.parquet"
 
 
+def attached_name(task: TaskId, number: int, piece: int, attempt: AttemptNumber) -> str:
+    """Of a piece of a file that a savepoint holds for a sink; the number is that of the file."""
+    return f"attached/{_task_name(task)}-{number}-{piece}-a{attempt}.bin"
+
+
 def savepoint_name(job_id: str, checkpoint: int, token: str) -> str:
     """The token makes it unlike that of any other driver: only who writes a savepoint may ever delete of it."""
     return f"savepoint-{job_id}-{checkpoint}-{token}"

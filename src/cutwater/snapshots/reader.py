@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from cutwater.errors import SnapshotDamagedError, StorageError
 from cutwater.snapshots.checksums import checksum_of, checksum_of_file
 from cutwater.snapshots.documents import unseal
-from cutwater.snapshots.format import DatabaseFiles, DataFile, Manifest, SharedFile, StatePart, StateTable, TaskSnapshot
+from cutwater.snapshots.format import (
+    AttachedFile,
+    DatabaseFiles,
+    DataFile,
+    Manifest,
+    SharedFile,
+    StatePart,
+    StateTable,
+    TaskSnapshot,
+)
 from cutwater.snapshots.local_files import LocalFiles
 from cutwater.snapshots.names import manifest_name
 from cutwater.snapshots.redistribution import in_order
@@ -160,6 +169,17 @@ def list_items_of(
     return items
 
 
+def attached_files(
+    storage: Storage, folder: str, tasks: Sequence[TaskSnapshot], operator: str
+) -> dict[str, Callable[[], Iterator[bytes]]]:
+    """What the savepoint in this folder holds for a sink, by name. Reading may block, and raises the same."""
+
+    def reader_of(file: AttachedFile) -> Callable[[], Iterator[bytes]]:
+        return lambda: (read_checked(storage, _in_folder(folder, piece.path), piece) for piece in file.pieces)
+
+    return {file.name: reader_of(file) for task in tasks for file in task.attached if file.operator == operator}
+
+
 def load_manifest(storage: Storage, folder: str, attempt: int | None = None) -> Manifest:
     """The manifest that this attempt published in this folder. Raises `SnapshotDamagedError` naming it. May block.
 
@@ -178,7 +198,7 @@ def load_manifest(storage: Storage, folder: str, attempt: int | None = None) -> 
 def verify(storage: Storage | None, folder: str, manifest: Manifest) -> str | None:
     """None: every file is there as it was written; else what is wrong, and with which file. May block.
 
-    Of the files of databases and tables only the sizes are compared: whoever restores one checks what it reads. A
+    Of files of databases, tables and copies of output only the sizes are compared: restoring checks what it reads. A
     storage that can't be reached is no verdict on the snapshot: its `StorageError` is raised.
     """
     for task in manifest.tasks:
@@ -189,6 +209,9 @@ def verify(storage: Storage | None, folder: str, manifest: Manifest) -> str | No
                     _check_there(storage, shared_path(folder, file), file)
             for table in task.tables:
                 _check_there(storage, _in_folder(folder, table.path), table)
+            for attached in task.attached:
+                for piece in attached.pieces:
+                    _check_there(storage, _in_folder(folder, piece.path), piece)
         except SnapshotDamagedError as error:
             return f"{error.fact}: {error.detail}"
         end = max((chunk.offset + chunk.length for part in task.parts for chunk in part.chunks), default=0)
@@ -197,7 +220,7 @@ def verify(storage: Storage | None, folder: str, manifest: Manifest) -> str | No
     return None
 
 
-def _check_there(storage: Storage | None, path: str, file: SharedFile | StateTable) -> None:
+def _check_there(storage: Storage | None, path: str, file: DataFile | SharedFile | StateTable) -> None:
     assert storage is not None, "a snapshot with files needs a storage"
     size_bytes = storage.size_bytes(path)
     if size_bytes is None:

@@ -27,7 +27,7 @@ import msgspec
 
 from cutwater.errors import AttemptFencedError, ConfigurationError, InternalError, SnapshotDamagedError, StorageError
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
-from cutwater.protocol.recovery import AttemptClaimed, JournalEntry, SnapshotCompleted, may_append
+from cutwater.protocol.recovery import AttemptClaimed, JournalEntry, SnapshotCompleted, is_taken_over, may_append
 from cutwater.snapshots import reader
 from cutwater.snapshots.documents import seal, unseal
 from cutwater.snapshots.format import FORMAT_VERSION, Manifest
@@ -95,14 +95,23 @@ class SnapshotStore:
             self._journal.catch_up()
             return self._journal.entries.copy()
 
-    def claim_attempt(self) -> tuple[AttemptNumber, list[JournalEntry]]:
-        """Claims the next attempt number; from now on older attempts can publish nothing. With all entries before."""
+    def claim_attempt(self, run: str = "0") -> tuple[AttemptNumber, list[JournalEntry]]:
+        """Claims the next attempt number; from now on older attempts can publish nothing. With all entries before.
+
+        Raises `AttemptFencedError` if another run has claimed the job since we did.
+        """
         with self._journal_lock:
             self._journal.catch_up()
             while True:
                 attempt = AttemptNumber((self._journal.newest_claim or 0) + 1)
                 before = self._journal.entries.copy()
-                if self._journal.append(AttemptClaimed(attempt)):
+                if self._attempt is not None and is_taken_over(before, attempt=self._attempt, run=run):
+                    raise AttemptFencedError(
+                        f"job {self.job_id} was started again elsewhere",
+                        detail=f"attempt {attempt - 1} of another run has claimed it since attempt {self._attempt}",
+                        hint="of the runs with one job id on one storage the last one counts; give others an id",
+                    )
+                if self._journal.append(AttemptClaimed(attempt, run)):
                     self._attempt = attempt
                     return attempt, before
 

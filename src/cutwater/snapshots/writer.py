@@ -7,7 +7,7 @@ State in a database is its files: those that an earlier snapshot has brought to 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,9 @@ from cutwater.canonical import StateKind
 from cutwater.errors import ConfigurationError
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
 from cutwater.protocol.state_layout import StateLayout
-from cutwater.snapshots.checksums import checksum_of_file
+from cutwater.snapshots.checksums import checksum_of, checksum_of_file
 from cutwater.snapshots.format import (
+    AttachedFile,
     Chunk,
     DatabaseFiles,
     DataFile,
@@ -32,11 +33,13 @@ from cutwater.snapshots.format import (
     TaskSnapshot,
 )
 from cutwater.snapshots.local_files import LocalFiles
-from cutwater.snapshots.names import shared_name, snapshot_folder, state_name
+from cutwater.snapshots.names import attached_name, shared_name, snapshot_folder, state_name
 from cutwater.snapshots.storage import Storage
 from cutwater.snapshots.tables import SavepointFolder, write_tables
 
 SMALL_FILE_BYTES_MAX = 16 * 1024
+ATTACHED_PIECE_BYTES = 8 << 20
+"""Of what a savepoint copies for its sinks, so much is in memory at once, per task."""
 
 
 class FrozenFiles(Protocol):
@@ -74,6 +77,15 @@ class FrozenItems(Protocol):
     def redistribution(self) -> Literal["split", "union"]: ...
 
 
+class FrozenAttachment(Protocol):
+    """`connectors.contract.Attachment`, as seen from here."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def pieces(self) -> Callable[[], Iterable[bytes]]: ...
+
+
 class FrozenOperator(Protocol):
     """`operators.contract.OperatorSnapshot`, as seen from here."""
 
@@ -85,6 +97,8 @@ class FrozenOperator(Protocol):
     def pickled(self) -> tuple[tuple[str, str], ...]: ...
     @property
     def layout(self) -> StateLayout: ...
+    @property
+    def attachments(self) -> Callable[[], Sequence[FrozenAttachment]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,27 +145,56 @@ def write_task_snapshot(
 def write_task_savepoint(
     to: SavepointFolder, task: TaskId, states: Sequence[tuple[str, FrozenOperator]]
 ) -> TaskSnapshot:
-    """The same in the form of savepoints: keyed state as tables, the rest as one file."""
+    """The same in the form of savepoints: keyed state as tables, copies of prepared output, the rest as one file."""
     run = _Run()
     tables: list[StateTable] = []
     for operator, frozen in states:
         if frozen.keyed is not None:
             tables += write_tables(to, task, operator, frozen.keyed)
         run.add_lists(operator, frozen.lists)
+    attached = _write_attachments(to, task, states)
     data = run.data()
     file = DataFile(state_name(task, to.attempt), len(data), run.checksum())
     to.write(file.path, data)
-    new_bytes = len(data) + sum(table.size_bytes for table in tables)
+    new_bytes = len(data) + sum(table.size_bytes for table in tables) + sum(copy.size_bytes for copy in attached)
     return TaskSnapshot(
         task.vertex,
         task.subtask,
         run.parts(),
         file=file,
         tables=tuple(tables),
+        attached=attached,
         pickled=_pickled(states),
         layouts=_layouts(states),
         new_bytes=new_bytes,
     )
+
+
+def _write_attachments(
+    to: SavepointFolder, task: TaskId, states: Sequence[tuple[str, FrozenOperator]]
+) -> tuple[AttachedFile, ...]:
+    found = [(operator, attachment) for operator, frozen in states for attachment in frozen.attachments()]
+    written = []
+    for number, (operator, attachment) in enumerate(found):
+        pieces = []
+        for piece, data in enumerate(_gathered(attachment.pieces())):
+            path = attached_name(task, number, piece, to.attempt)
+            to.write(path, data)
+            pieces.append(DataFile(path, len(data), checksum_of(data)))
+        written.append(AttachedFile(operator, attachment.name, tuple(pieces)))
+    return tuple(written)
+
+
+def _gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in fewer pieces."""
+    gathered = bytearray()
+    for piece in pieces:
+        gathered += piece
+        if len(gathered) >= ATTACHED_PIECE_BYTES:
+            yield bytes(gathered)
+            gathered.clear()
+    if gathered:
+        yield bytes(gathered)
 
 
 def _pickled(states: Sequence[tuple[str, FrozenOperator]]) -> tuple[tuple[str, str, str], ...]:

@@ -14,9 +14,9 @@ from cutwater.protocol.ids import AttemptNumber, CheckpointId
 CHECKPOINT = CheckpointId(1)
 
 
-def open_writer(sink, *, job="job", subtask=0, attempt=0):
+def open_writer(sink, *, job="job", subtask=0, attempt=0, run="0"):
     in_slot = pickle.loads(cloudpickle.dumps(sink))
-    return in_slot.writer(WriterContext(job, "out", subtask, 2, AttemptNumber(attempt), report=sink.receive))
+    return in_slot.writer(WriterContext(job, "out", subtask, 2, AttemptNumber(attempt), sink.receive, run))
 
 
 def epoch(writer, *values):
@@ -50,12 +50,13 @@ def test_recovery_commits_in_the_driver():
     assert sink.collected.take() == [1]
 
 
-def test_epochs_of_other_tasks_attempts_and_jobs_are_different_epochs():
+def test_epochs_of_other_tasks_attempts_jobs_and_runs_are_different_epochs():
     sink = sinks.collect()
-    for who in ({}, {"subtask": 1}, {"attempt": 1}, {"job": "other"}):
+    whos = [{}, {"subtask": 1}, {"attempt": 1}, {"job": "other"}, {"run": "second"}]
+    for who in whos:
         writer = open_writer(sink, **who)
         writer.commit(epoch(writer, who))
-    assert sink.collected.take() == [{}, {"subtask": 1}, {"attempt": 1}, {"job": "other"}]
+    assert sink.collected.take() == whos
 
 
 def test_typed_records_arrive_as_rows():

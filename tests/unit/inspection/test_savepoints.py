@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,20 @@ from typer.testing import CliRunner
 
 from cutwater.canonical import StateRows, to_batch
 from cutwater.cli.main import app
+from cutwater.connectors.contract import Attachment
 from cutwater.errors import ConfigurationError
 from cutwater.inspection.building import savepoint_builder
 from cutwater.inspection.rows import read, readable
 from cutwater.inspection.snapshots import open_snapshot
+from cutwater.operators.contract import OperatorSnapshot
+from cutwater.protocol.ids import AttemptNumber, TaskId
 from cutwater.protocol.key_groups import key_group
+from cutwater.snapshots.documents import seal
+from cutwater.snapshots.format import Manifest
+from cutwater.snapshots.reader import attached_files
+from cutwater.snapshots.storage import LocalStorage
+from cutwater.snapshots.tables import SavepointFolder
+from cutwater.snapshots.writer import write_task_savepoint
 
 
 def build(path: Path, counts: dict[Any, Any], *, operator: str = "count", state: str = "n", **more: Any) -> str:
@@ -56,6 +66,41 @@ def test_a_changed_copy_leaves_the_old_one_as_it_was(tmp_path: Path) -> None:
     new = build(tmp_path / "new", {"a": 10, "c": 3}, base=old)
     assert (rows_of(old), rows_of(new)) == ({"a": 1}, {"a": 10, "c": 3})
     assert rows_of(new, "other") == {"a": "x"}
+
+
+def with_attached(path: Path) -> str:
+    """A savepoint with a state, and with what a sink had prepared."""
+    to = SavepointFolder(LocalStorage(str(path.parent)), path.name, AttemptNumber(1))
+    copies = [Attachment("part-1", lambda: [b"prepared"])]
+    task = write_task_savepoint(to, TaskId("out", 0), [("out", OperatorSnapshot(attachments=lambda: copies))])
+    manifest = Manifest(1, "job", "job", 1, 1, "savepoint", "", (), (task,), {})
+    to.write("manifest-a1.json", seal(manifest))
+    return build(path, {"a": 1})
+
+
+def attached_to(path: str) -> dict[str, bytes]:
+    opened = open_snapshot(path)
+    found = attached_files(opened.storage, opened.folder, opened.manifest.tasks, "out")
+    return {name: b"".join(pieces()) for name, pieces in found.items()}
+
+
+def test_a_changed_copy_holds_what_sinks_had_prepared(tmp_path: Path) -> None:
+    new = build(tmp_path / "new", {"a": 2}, base=with_attached(tmp_path / "old"))
+    shutil.rmtree(tmp_path / "old")
+    assert (attached_to(new), cutwater("verify", new)[0]) == ({"part-1": b"prepared"}, 0)
+
+
+def test_a_changed_copy_without_a_sink_has_nothing_of_it(tmp_path: Path) -> None:
+    new = build(tmp_path / "new", {"a": 2}, base=with_attached(tmp_path / "old"), drop=["out"])
+    assert (attached_to(new), list((tmp_path / "new").rglob("*.bin"))) == ({}, [])
+
+
+def test_the_command_names_a_damaged_copy_of_prepared_output(tmp_path: Path) -> None:
+    path = with_attached(tmp_path / "s")
+    (file,) = Path(path).rglob("*.bin")
+    file.write_bytes(b"PREPARED")
+    code, text = cutwater("verify", path)
+    assert (code, file.name in text.replace("\n", "")) == (1, True)
 
 
 def test_an_operator_can_be_renamed_by_writing_it_anew(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Which task reads which part of a source?"""
 
+from cutwater.protocol.known_origins import FORGOTTEN_AFTER_LOOKS, KnownOrigins, digest_of
 from cutwater.protocol.splits import (
     AssignerState,
     AssignSplits,
@@ -94,11 +95,11 @@ def test_a_snapshot_holds_what_was_not_handed_out_and_what_is_known():
     assigner = SplitAssigner(2, eager=False)
     assigner.handle(SplitsDiscovered((A, B), complete=True))
     assigner.handle(SplitRequested(0))
-    assert assigner.snapshot() == AssignerState((B,), frozenset({"a", "b"}), True)
+    assert assigner.snapshot() == AssignerState((B,), KnownOrigins(), True)
 
 
 def test_a_restored_assigner_goes_on_at_another_parallelism():
-    state = AssignerState((B, C), frozenset("abc"), True)
+    state = AssignerState((B, C), KnownOrigins.of("abc"), True)
     assigner = SplitAssigner.restored(state, 3, eager=False)
     assert [assigner.handle(SplitRequested(subtask)) for subtask in (2, 1, 0)] == [
         [AssignSplits(2, (B,))],
@@ -108,5 +109,77 @@ def test_a_restored_assigner_goes_on_at_another_parallelism():
 
 
 def test_a_restored_eager_assigner_spreads_at_the_first_event():
-    assigner = SplitAssigner.restored(AssignerState((B,), frozenset("ab"), False), 1, eager=True)
+    assigner = SplitAssigner.restored(AssignerState((B,), KnownOrigins.of("ab"), False), 1, eager=True)
     assert assigner.handle(SplitsDiscovered((A, D), complete=False)) == [AssignSplits(0, (B, D))]
+
+
+def part_of_file(start: int, *, path: str = "file", version: str = "") -> Split:
+    return Split(f"{path}#{start}{version}", b"", origin=path)
+
+
+def test_an_origin_that_was_found_once_is_known_as_a_whole():
+    assigner = SplitAssigner(1, eager=False)
+    assigner.handle(SplitsDiscovered((part_of_file(0), part_of_file(1000)), complete=False))
+    restored = SplitAssigner.restored(assigner.snapshot(), 1, eager=False)
+    grown = tuple(part_of_file(start) for start in (0, 1000, 2000))
+    restored.handle(SplitsDiscovered(grown, complete=False))
+    assert restored.snapshot().unassigned == (part_of_file(0), part_of_file(1000))
+
+
+def look(assigner: SplitAssigner, *there: Split, gone: set[str] | None) -> None:
+    digests = None if gone is None else set(map(digest_of, gone))
+    assigner.handle(SplitsDiscovered(there, complete=False, gone=digests))
+
+
+def test_an_origin_that_has_long_been_gone_is_forgotten_and_would_be_new():
+    assigner = SplitAssigner(1, eager=False)
+    assigner.handle(SplitRequested(0))
+    look(assigner, part_of_file(0), gone=set())
+    for _ in range(FORGOTTEN_AFTER_LOOKS):
+        assert "file" in assigner.known
+        look(assigner, gone={"file"})
+    assert "file" not in assigner.known
+    again = part_of_file(0, version="@2")
+    assigner.handle(SplitRequested(0))
+    assert assigner.handle(SplitsDiscovered((again,), complete=False)) == [AssignSplits(0, (again,))]
+
+
+def test_an_origin_that_comes_back_in_time_is_not_new():
+    assigner = SplitAssigner(1, eager=False)
+    assigner.handle(SplitRequested(0))
+    look(assigner, part_of_file(0), gone=set())
+    for number in range(3 * FORGOTTEN_AFTER_LOOKS):
+        is_back = number % FORGOTTEN_AFTER_LOOKS == 1
+        look(assigner, gone=set() if is_back else {"file"})
+    assert "file" in assigner.known
+
+
+def test_looks_that_cannot_tell_forget_nothing():
+    assigner = SplitAssigner(1, eager=False)
+    assigner.handle(SplitRequested(0))
+    look(assigner, part_of_file(0), gone=set())
+    for _ in range(2 * FORGOTTEN_AFTER_LOOKS):
+        look(assigner, gone=None)
+    assert "file" in assigner.known
+
+
+def test_an_origin_with_splits_that_nobody_reads_yet_is_not_forgotten():
+    assigner = SplitAssigner(1, eager=False)
+    look(assigner, part_of_file(0), gone=set())
+    for _ in range(2 * FORGOTTEN_AFTER_LOOKS):
+        look(assigner, gone={"file"})
+    assert "file" in assigner.known
+
+
+def test_what_is_known_is_the_same_value_while_nothing_changes():
+    assigner = SplitAssigner(1, eager=False)
+    look(assigner, part_of_file(0), gone=set())
+    before = assigner.known
+    look(assigner, part_of_file(0), gone=set())
+    assert assigner.known is before
+
+
+def test_known_origins_take_ten_bytes_each_and_come_back():
+    known = KnownOrigins.of(f"/data/events/{number:06d}.jsonl" for number in range(1000))
+    assert len(known.packed()) == 10_000
+    assert KnownOrigins.unpacked(known.packed()) == known

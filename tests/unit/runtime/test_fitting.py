@@ -8,13 +8,14 @@ import pytest
 
 from cutwater.errors import ConfigurationError, GraphError, SerializationError
 from cutwater.graph.model import Partitioning
+from cutwater.protocol.known_origins import KnownOrigins
 from cutwater.protocol.splits import AssignerState, Split
 from cutwater.runtime.fitting import check_fits, key_groups_of
 from cutwater.runtime.sources import encode_assigner
 from cutwater.snapshots.format import Chunk, Manifest, StatePart, TaskSnapshot, VertexShape
 
-DONE = AssignerState((), frozenset({"a"}), complete=True)
-UNREAD = AssignerState((Split("b", b""),), frozenset({"a", "b"}), complete=True)
+DONE = AssignerState((), KnownOrigins.of("a"), complete=True)
+UNREAD = AssignerState((Split("b", b""),), KnownOrigins.of("ab"), complete=True)
 
 
 def graph(*uids: str, max_parallelism: int = 128, keyed: str = "") -> Any:

@@ -17,7 +17,9 @@ from cutwater.errors import (
 )
 from cutwater.operators.contract import FrozenList, OperatorSnapshot
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
-from cutwater.protocol.recovery import AttemptClaimed, SnapshotCompleted
+from cutwater.protocol.recovery import AttemptClaimed, SnapshotCompleted, run_of
+from cutwater.runtime.recovering import history_of
+from cutwater.snapshots.checksums import checksum_of
 from cutwater.snapshots.format import FORMAT_VERSION, Manifest, TaskSnapshot
 from cutwater.snapshots.storage import LocalStorage, MemoryStorage
 from cutwater.snapshots.store import SnapshotStore
@@ -319,3 +321,37 @@ def test_a_folder_has_one_owner(store: SnapshotStore):
 def test_a_job_id_is_one_folder_name(job_id: str):
     with pytest.raises(ConfigurationError, match="job id"):
         SnapshotStore(MemoryStorage(), job_id)
+
+
+def test_the_run_of_a_job_is_known_to_later_drivers_also_from_a_summary(storage: Interrupted) -> None:
+    store = SnapshotStore(storage, "job", journal_length_max=2)
+    store.claim_attempt("first")
+    assert run_of(SnapshotStore(storage, "job").journal()) == "first"
+    for checkpoint in range(1, 6):
+        store.publish(manifest_of(checkpoint, 1))
+    assert run_of(SnapshotStore(storage, "job").journal()) == "first"
+
+
+def test_a_run_that_another_one_has_taken_over_claims_nothing_more(storage: Interrupted) -> None:
+    first, second = SnapshotStore(storage, "job"), SnapshotStore(storage, "job")
+    first.claim_attempt("first")
+    second.claim_attempt("second")
+    with pytest.raises(AttemptFencedError, match="started again"):
+        first.claim_attempt("first")
+    assert second.claim_attempt("second")[0] == 3
+
+
+def test_drivers_of_one_run_may_take_over_from_each_other(storage: Interrupted) -> None:
+    first, second = SnapshotStore(storage, "job"), SnapshotStore(storage, "job")
+    first.claim_attempt("run")
+    second.claim_attempt("run")
+    assert first.claim_attempt("run")[0] == 3
+
+
+def test_a_journal_of_a_version_without_runs_begins_a_new_one(storage: Interrupted) -> None:
+    old = b'{"entry": "attempt_claimed", "attempt": 4}'
+    sealed = b'{"version": 1, "checksum": "%s", "body": %s}' % (checksum_of(old).encode(), old)
+    storage.write("job/journal/0000000000.json", sealed)
+    store = SnapshotStore(storage, "job")
+    history = history_of("latest", store, new_run=lambda: "fresh")
+    assert (history.run, store.claim_attempt("fresh")[0]) == ("fresh", 5)

@@ -222,7 +222,7 @@ class Checker(Watcher):
             for split, records in source.splits.items():
                 if split in positions and split in unassigned:
                     raise InvariantBroken("a split has one reader", f"{entry}: {uid} {split} is also unassigned")
-                finished = split in assigner.known and split not in unassigned
+                finished = (assigner.complete or split in assigner.known) and split not in unassigned
                 read[uid] += records[: positions.get(split, len(records) if finished else 0)]
         return read
 

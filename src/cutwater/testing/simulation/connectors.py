@@ -126,7 +126,7 @@ class SimulatedSink(Sink):
                 raise StorageError(f"{name} was rolled back")
 
     def recover(
-        self, *, job_id: str, uid: str, committables: Sequence[bytes], attempt: AttemptNumber | None = None
+        self, *, job_id: str, uid: str, committables: Sequence[bytes], attempt: AttemptNumber | None = None, **_: Any
     ) -> None:
         run = registry.current()
         self.commit(committables)
