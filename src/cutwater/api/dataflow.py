@@ -129,6 +129,20 @@ class Dataflow:
         added = self._add(operation, name, build, inputs, settings, NodeKind.OPERATOR, None, reads)
         return replace(added, schema=schema)
 
+    def check_side_output(self, tag: str, senders: Sequence[str]) -> None:
+        """Raises if none of these operators can ever have it; what a function will do is not known."""
+        nodes = [self.graph.nodes[sender] for sender in senders]
+        tags = [node.build().side_tags for node in nodes]
+        if any(known is None or tag in known for known in tags):
+            return
+        had = sorted({one for known in tags if known for one in known})
+        raise GraphError(
+            f'{" and ".join(map(describe_node, nodes))} can have no side output "{tag}"',
+            detail=f"it has {', '.join(map(repr, had))}" if had else "it has none",
+            hint="side outputs come from process, by context.side_output(tag, value), or hold late records: "
+            "name them with late_output",
+        )
+
     def upstream_of(self, uid: str) -> LogicalGraph:
         """The part of the graph that this operator needs."""
         needed = {uid}

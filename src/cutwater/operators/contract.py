@@ -89,6 +89,11 @@ class Operator(ABC):
     #: Typed batches come in parts of at most so many rows; None: whole.
     typed_rows_max: ClassVar[int | None] = None
 
+    @property
+    def side_tags(self) -> frozenset[str] | None:
+        """The side outputs that it can have; None: the user's function decides as it runs."""
+        return frozenset()
+
     def open(self, context: OperatorContext) -> None:
         """Before the first batch, after state was restored. May block."""
         self.context = context
@@ -188,3 +193,8 @@ class SourceOperator(Operator):
 
     def process(self, batch: Batch, port: int) -> None:
         raise AssertionError("a source has no input")
+
+
+def tags_of(*tags: str | None) -> frozenset[str]:
+    """Those that there are."""
+    return frozenset(tag for tag in tags if tag is not None)

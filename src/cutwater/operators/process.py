@@ -231,6 +231,10 @@ class FunctionOperator(Operator):
         self._watermark_ms: int | None = None
         self._opened = False
 
+    @property
+    def side_tags(self) -> frozenset[str] | None:
+        return None
+
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         if self._is_keyed():

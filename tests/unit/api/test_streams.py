@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import cutwater as cw
@@ -244,3 +246,34 @@ def test_streams_that_cannot_meet_are_refused() -> None:
         numbers.broadcast().key_by(str)
     with pytest.raises(GraphError, match="can't be united"):
         numbers.union(others.key_by(str))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        lambda numbers: numbers,
+        lambda numbers: numbers.map(str),
+        lambda numbers: numbers.key_by(lambda n: n).count(),
+        lambda numbers: numbers.key_by(lambda n: n).window(cw.count_window(2)).reduce(max),
+        lambda numbers: numbers.map(str).union(numbers.filter(bool)),
+    ],
+    ids=["source", "map", "count", "window", "union"],
+)
+def test_a_side_output_that_no_operator_can_have_is_refused(stream: Any) -> None:
+    numbers = stream(cw.Environment().from_collection([1, 2]))
+    with pytest.raises(GraphError, match='can have no side output "late"'):
+        numbers.side_output("late")
+
+
+def test_a_side_output_of_another_name_than_that_of_late_records_is_refused() -> None:
+    timed = cw.Environment().from_collection([1]).assign_timestamps(lambda n: n, cw.watermarks.monotonous())
+    counts = timed.key_by(lambda n: n).window(cw.tumbling("1s")).late_output("late").reduce(max)
+    counts.side_output("late")
+    with pytest.raises(GraphError, match="it has 'late'"):
+        counts.side_output("lates")
+
+
+def test_a_function_may_have_any_side_output() -> None:
+    numbers = cw.Environment().from_collection([1])
+    both = numbers.process(lambda record, context: None).union(numbers.map(str))
+    both.side_output("whatever")

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from cutwater.batches import Batch, schema_with_times
 from cutwater.operators.columnar.plan import AggregatePlan
 from cutwater.operators.columnar.slices import SLICE_COLUMN, Slices, slice_times_of
-from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot
+from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot, tags_of
 from cutwater.operators.event_time import frozen_watermark, restored_watermark
 from cutwater.protocol.ids import CheckpointId
 from cutwater.protocol.watermarks import MIN_TIMESTAMP_MS
@@ -39,6 +39,10 @@ class WindowColumnsOperator(Operator):
         self._partial = late_tag is None
         self._watermark_ms = MIN_TIMESTAMP_MS
         self._schema = window_schema(plan)
+
+    @property
+    def side_tags(self) -> frozenset[str]:
+        return tags_of(self._late_tag)
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)

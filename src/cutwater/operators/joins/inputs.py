@@ -18,7 +18,7 @@ import numpy.typing as npt
 from cutwater.batches import Batch, Times, take_rows, times_of
 from cutwater.errors import BadTimestampError
 from cutwater.graph.keys import KeySelector
-from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot
+from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot, tags_of
 from cutwater.operators.event_time import frozen_watermark, restored_watermark
 from cutwater.operators.joins.buffers import KeyedBuffers, open_buffers
 from cutwater.operators.joins.pairing import LEFT, Pairing
@@ -60,6 +60,10 @@ class JoinOperator(Operator):
         self._inputs = inputs
         self._backend: KeyedBackend | None = None
         self._watermark_ms = MIN_TIMESTAMP_MS
+
+    @property
+    def side_tags(self) -> frozenset[str]:
+        return tags_of(*self._inputs.late_tags)
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)

@@ -18,7 +18,7 @@ import numpy as np
 from cutwater.batches import Batch, take_rows, times_of
 from cutwater.errors import UserError
 from cutwater.graph.keys import KeySelector
-from cutwater.operators.contract import FrozenList, Operator, OperatorContext, OperatorSnapshot
+from cutwater.operators.contract import FrozenList, Operator, OperatorContext, OperatorSnapshot, tags_of
 from cutwater.operators.joins.inputs import PAIRS_MAX, give_out_late, timestamps_of
 from cutwater.operators.joins.pairing import LEFT, RIGHT, Pairing
 from cutwater.operators.joins.versions import Version, Versions
@@ -55,6 +55,10 @@ class LookupOperator(Operator):
 
     def __init__(self, inputs: LookupInputs) -> None:
         self._inputs = inputs
+
+    @property
+    def side_tags(self) -> frozenset[str]:
+        return tags_of(self._inputs.late_tag)
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)

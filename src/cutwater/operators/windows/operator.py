@@ -21,7 +21,7 @@ import numpy as np
 from cutwater.batches import Batch, Times, rows_of, take_rows, times_of
 from cutwater.errors import UserError
 from cutwater.graph.keys import KeySelector
-from cutwater.operators.contract import OperatorContext
+from cutwater.operators.contract import OperatorContext, tags_of
 from cutwater.operators.keyed_values import MISSING
 from cutwater.operators.process import FunctionContext, FunctionOperator
 from cutwater.operators.timers import EVENT_TIMERS, PROCESSING_TIMERS, take_due
@@ -93,6 +93,10 @@ class WindowOperator(FunctionOperator):
         #: What windows keep: with an evictor the records and their times, whatever becomes of them.
         self._fold: Fold = spec.fold if spec.evictor is None else Records()
         self._result_times: list[int | None] = []
+
+    @property
+    def side_tags(self) -> frozenset[str] | None:
+        return tags_of(self._spec.late_tag) if self._spec.results.function is None else None
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)

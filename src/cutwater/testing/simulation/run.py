@@ -125,10 +125,10 @@ def _plan(case: Case, random: Random, *, calm: bool) -> JobPlan:
         checkpoints = Checkpoints(mode=CheckpointMode.NONE, storage="simulated")
     else:
         checkpoints = Checkpoints(
-            every=random.choice((0.004, 0.01, 0.03)),
+            every=random.choice(("4ms", "10ms", "30ms")),
             mode=case.mode,
             storage="simulated",
-            timeout=10.0 if calm else random.choice((0.1, 0.5, 10.0)),
+            timeout="10s" if calm else random.choice(("100ms", "500ms", "10s")),
             max_concurrent=random.choice((1, 1, 2)),
             tolerable_failures=random.choice((0, 1, 5)),
             retain=random.choice((1, 2, 3)),
