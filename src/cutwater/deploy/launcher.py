@@ -25,7 +25,7 @@ from cutwater.deploy.announcer import Announcer
 from cutwater.deploy.session import active_spark, embedded_context
 from cutwater.deploy.shipping import pack
 from cutwater.deploy.slot_process import SlotOrder
-from cutwater.deploy.spark import SparkSlotPool, coordinator_hosts
+from cutwater.deploy.spark import SparkSlotPool, check_cores, coordinator_hosts
 from cutwater.deploy.staging import stage_dataframe
 from cutwater.errors import CutwaterError, InternalError, OperationsError
 from cutwater.graph.plan import JobPlan
@@ -63,7 +63,9 @@ class SparkLauncher:
             options.restore, store, allow_non_restored_state=options.allow_non_restored_state, claim=options.claim
         )
         job = with_key_groups_restored(job, history, store)
-        return SparkJob(job, history, self._session(job.graph.slots_needed + job.options.spare_slots), store)
+        spark = self._session(job.graph.slots_needed + job.options.spare_slots)
+        check_cores(spark, slots=job.graph.slots_needed, job=job.name)
+        return SparkJob(job, history, spark, store)
 
     def stage_dataframe(self, dataframe: Any, staging: str | None) -> Source:
         return stage_dataframe(dataframe, staging)
