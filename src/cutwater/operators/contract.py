@@ -90,9 +90,14 @@ class Operator(ABC):
     typed_rows_max: ClassVar[int | None] = None
 
     @property
-    def side_tags(self) -> frozenset[str] | None:
-        """The side outputs that it can have; None: the user's function decides as it runs."""
+    def side_tags(self) -> frozenset[str]:
+        """The side outputs that it has by itself."""
         return frozenset()
+
+    @property
+    def side_function(self) -> Any:
+        """The user's function that may have more of them; None: there is none."""
+        return None
 
     def open(self, context: OperatorContext) -> None:
         """Before the first batch, after state was restored. May block."""

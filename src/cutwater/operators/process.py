@@ -232,8 +232,8 @@ class FunctionOperator(Operator):
         self._opened = False
 
     @property
-    def side_tags(self) -> frozenset[str] | None:
-        return None
+    def side_function(self) -> Any:
+        return self._function
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)

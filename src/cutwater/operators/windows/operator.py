@@ -95,8 +95,8 @@ class WindowOperator(FunctionOperator):
         self._result_times: list[int | None] = []
 
     @property
-    def side_tags(self) -> frozenset[str] | None:
-        return tags_of(self._spec.late_tag) if self._spec.results.function is None else None
+    def side_tags(self) -> frozenset[str]:
+        return tags_of(self._spec.late_tag)
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
