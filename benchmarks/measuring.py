@@ -17,7 +17,7 @@ def wait_for(job: JobHandle, holds: Callable[[JobStatus], bool], seconds: float 
     deadline = time.monotonic() + seconds
     while not holds(status := job.status()):
         if status.state.terminal:
-            job.wait(30)
+            job.wait("30s")
             raise RuntimeError(f"the job is {status.state}")
         if time.monotonic() > deadline:
             raise TimeoutError(f"not seen in {seconds} s")

@@ -16,9 +16,10 @@ from rich.table import Table
 import cutwater as cw
 from benchmarks.measurements import Measurement, keep
 from benchmarks.measuring import median
+from cutwater.durations import parse_duration
 
 KEYS = 1_000
-SETTINGS: dict[str, float | None] = {"off": None, "every 1 s": 1.0, "every 100 ms": 0.1}
+SETTINGS: dict[str, str | None] = {"off": None, "every 1 s": "1s", "every 100 ms": "100ms"}
 
 
 @dataclass(frozen=True)
@@ -31,12 +32,12 @@ def key_of(index: int) -> str:
     return f"user_{index % KEYS}"
 
 
-def run(spark: Any, every_seconds: float | None, records: int) -> Run:
+def run(spark: Any, every: str | None, records: int) -> Run:
     """Seconds from the start of the tasks to the end of their input, without the start of Spark and slots."""
     with tempfile.TemporaryDirectory(prefix="cutwater-bench-") as folder:
         checkpoints = cw.Checkpoints(mode="none")
-        if every_seconds is not None:
-            checkpoints = cw.Checkpoints(every=every_seconds, storage=f"file://{folder}")
+        if every is not None:
+            checkpoints = cw.Checkpoints(every=every, storage=f"file://{folder}")
         env = cw.Environment(
             spark=spark, parallelism=2, checkpoints=checkpoints, state_backend="filesystem", restart=cw.restart.none()
         )
@@ -68,7 +69,7 @@ def measure(spark: Any, console: Console, *, records: int, rounds: int) -> None:
                 workload="throughput",
                 system="Cutwater",
                 backend="filesystem",
-                checkpoint_seconds=SETTINGS[name],
+                checkpoint_seconds=None if (every := SETTINGS[name]) is None else parse_duration(every),
                 parallelism=2,
                 rows=records,
                 seconds=records / speed,

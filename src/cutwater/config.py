@@ -12,6 +12,7 @@ import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any, Literal, TypedDict, TypeVar, cast
 from cutwater.durations import Duration, parse_duration
 from cutwater.errors import ConfigurationError
 from cutwater.protocol.modes import CheckpointMode
-from cutwater.protocol.restart import RestartSpecification, fixed_delay
+from cutwater.protocol.restart import RestartSpecification, Unspecified
 from cutwater.sizes import parse_size
 
 T = TypeVar("T")
@@ -109,7 +110,7 @@ class Checkpoints:
         _set(self, "mode", mode)
         _set(self, "every", None if every is None else _positive_duration(every, option="every"))
         _set(self, "timeout", _positive_duration(self.timeout, option="timeout"))
-        _set(self, "min_pause", parse_duration(self.min_pause, option="min_pause"))
+        _set(self, "min_pause", _duration(self.min_pause, option="min_pause"))
         _check_count(self.max_concurrent, option="max_concurrent", at_least=1)
         _check_count(self.tolerable_failures, option="tolerable_failures", at_least=0)
         _check_count(self.retain, option="retain", at_least=1)
@@ -118,7 +119,7 @@ class Checkpoints:
         if self.max_concurrent > 1 and self.min_pause_seconds > 0:
             raise ConfigurationError(
                 f"{self.max_concurrent} concurrent checkpoints contradict a pause between them",
-                hint="set max_concurrent=1 or min_pause=0",
+                hint='set max_concurrent=1 or min_pause="0s"',
             )
         if self.storage is not None and (not isinstance(self.storage, str) or not self.storage.strip()):
             raise ConfigurationError(f"storage is not a path or an address: {self.storage!r}")
@@ -179,7 +180,7 @@ class JobOptions:
     #: Where a slot keeps state on its local disk, and copies of it for a quick restart. None: the temporary folder.
     local_folder: str | None = None
     #: What happens after a failure; made by the functions of `cutwater.restart`.
-    restart: RestartSpecification = field(default_factory=lambda: fixed_delay(attempts=3, delay_seconds=10.0))
+    restart: RestartSpecification = field(default_factory=Unspecified)
     #: Idle slots kept ready to take over from a lost one.
     spare_slots: int = 0
     #: How long to wait for all slots before giving up.
@@ -217,6 +218,8 @@ class JobOptions:
                 'the state backend "rocksdb" needs a storage for its snapshots',
                 hint='set checkpoints=cw.Checkpoints(storage="file:///…"), a folder that every slot reaches',
             )
+        if self.restart == Unspecified():
+            _set(self, "restart", Unspecified(has_storage=self.checkpoints.storage is not None))
         if not callable(getattr(self.restart, "start", None)):
             raise ConfigurationError(
                 f"restart can't be {self.restart!r}", hint="give cw.restart.fixed_delay(attempts=3) or one of its kind"
@@ -224,7 +227,7 @@ class JobOptions:
         _check_count(self.spare_slots, option="spare_slots", at_least=0)
         for name in ("slot_timeout", "deploy_timeout", "heartbeat_interval", "heartbeat_timeout"):
             _set(self, name, _positive_duration(getattr(self, name), option=name))
-        _set(self, "buffer_timeout", parse_duration(self.buffer_timeout, option="buffer_timeout"))
+        _set(self, "buffer_timeout", _duration(self.buffer_timeout, option="buffer_timeout"))
         if self.heartbeat_timeout_seconds <= self.heartbeat_interval_seconds:
             raise ConfigurationError(
                 "heartbeat_timeout must be longer than heartbeat_interval",
@@ -323,11 +326,16 @@ def _one_of(kind: type[T], value: Any, *, option: str) -> T:
         ) from None
 
 
-def _positive_duration(value: Duration, *, option: str) -> float:
-    seconds = parse_duration(value, option=option)
-    if seconds == 0:
+def _duration(value: Duration, *, option: str) -> timedelta:
+    """In a form that says what it is: options are checked again when they are copied."""
+    return timedelta(seconds=parse_duration(value, option=option))
+
+
+def _positive_duration(value: Duration, *, option: str) -> timedelta:
+    duration = _duration(value, option=option)
+    if not duration:
         raise ConfigurationError(f"{option} must be longer than zero")
-    return seconds
+    return duration
 
 
 def _check_count(value: object, *, option: str, at_least: int) -> None:

@@ -8,22 +8,25 @@ from datetime import timedelta
 
 from cutwater.errors import ConfigurationError
 
-#: "100ms", "1.5s", "5min", "2h", "1d", a number of seconds, or a timedelta.
-Duration = str | int | float | timedelta
+#: "100ms", "1.5s", "5min", "2h", "1d", or a timedelta. A bare number has no unit: seconds here, milliseconds in Flink.
+Duration = str | timedelta
 
 _SECONDS_PER_UNIT = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _WRITTEN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 
 
-def parse_duration(duration: Duration, *, option: str = "duration") -> float:
+def parse_duration(duration: Duration | float, *, option: str = "duration") -> float:
     """Seconds, never negative; `option` is how error messages call the value."""
     match duration:
-        case bool():
-            raise _unreadable(duration, option)
         case timedelta():
             seconds = duration.total_seconds()
-        case int() | float():
-            seconds = float(duration)
+        case int() | float() if duration == 0 and not isinstance(duration, bool):
+            seconds = 0.0  # in every unit
+        case int() | float() if not isinstance(duration, bool):
+            raise ConfigurationError(
+                f"{option} has no unit: {duration!r}",
+                hint=f'write "{duration}ms" or "{duration}s", or give a timedelta',
+            )
         case str():
             written = _WRITTEN.fullmatch(duration)
             if written is None or written[2] not in _SECONDS_PER_UNIT:
@@ -50,6 +53,5 @@ def describe_seconds(seconds: float) -> str:
 def _unreadable(duration: object, option: str) -> ConfigurationError:
     return ConfigurationError(
         f"{option} is not a duration: {duration!r}",
-        hint=f'write a number and a unit ({", ".join(_SECONDS_PER_UNIT)}) as in "500ms" or "10s", '
-        "a number of seconds, or a timedelta",
+        hint=f'write a number and a unit ({", ".join(_SECONDS_PER_UNIT)}) as in "500ms" or "10s", or give a timedelta',
     )

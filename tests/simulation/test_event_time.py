@@ -116,7 +116,7 @@ def test_a_stopped_job_does_not_end_time_and_a_restored_one_goes_on_with_it(seed
 
 
 def rung(launcher: LocalLauncher, restore: str | None) -> tuple[list[Any], JobStatus]:
-    checkpoints = Checkpoints(every=0.05, storage="file:///nowhere")
+    checkpoints = Checkpoints(every="50ms", storage="file:///nowhere")
     env = Environment(parallelism=2, launcher=launcher, checkpoints=checkpoints)
     numbers = env.from_source(sources.generator(int, count=400, per_second=500, splits=3), uid="numbers")
     timed = numbers.assign_timestamps(int, watermarks.bounded("5ms", every="1ms"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any, TypedDict
 
 import pyarrow as pa
 
+from cutwater.api.side_outputs import named_tags
 from cutwater.config import JobOptions, refuse_unknown
 from cutwater.connectors.contract import Sink, Source
 from cutwater.errors import ConfigurationError, GraphError
@@ -128,6 +130,28 @@ class Dataflow:
         build()  # a function that the operator can't use is refused on the line that passed it
         added = self._add(operation, name, build, inputs, settings, NodeKind.OPERATOR, None, reads)
         return replace(added, schema=schema)
+
+    def check_side_output(self, tag: str, senders: Sequence[str]) -> None:
+        """Raises if none of these operators can ever have it; warns if no function of theirs names it."""
+        nodes = [self.graph.nodes[sender] for sender in senders]
+        operators = [node.build() for node in nodes]
+        tags = {known for operator in operators for known in operator.side_tags}
+        functions = [operator.side_function for operator in operators if operator.side_function is not None]
+        if tag in tags:
+            return
+        who = " and ".join(map(describe_node, nodes))
+        if not functions:
+            raise GraphError(
+                f'{who} can have no side output "{tag}"',
+                detail=f"it has {', '.join(map(repr, sorted(tags)))}" if tags else "it has none",
+                hint="side outputs come from process, by context.side_output(tag, value), or hold late records: "
+                "name them with late_output",
+            )
+        named = [named_tags(function) for function in functions]
+        if all(names is not None and tag not in names for names in named):
+            written = ", ".join(repr(name) for name in sorted({name for names in named for name in names or ()}))
+            text = f'nothing may ever come out of the side output "{tag}": {who} names {written}'
+            warnings.warn_explicit(text, UserWarning, *users_line())
 
     def upstream_of(self, uid: str) -> LogicalGraph:
         """The part of the graph that this operator needs."""

@@ -208,8 +208,6 @@ def _signed_seconds(bound: Any, option: str) -> float:
         case str() if bound.lstrip().startswith(("-", "+")):
             sign = -1 if bound.lstrip()[0] == "-" else 1
             return sign * parse_duration(bound.lstrip()[1:], option=option)
-        case int() | float() if not isinstance(bound, bool) and bound < 0:
-            return -parse_duration(-bound, option=option)
         case timedelta() if bound < timedelta(0):
             return -parse_duration(-bound, option=option)
     return parse_duration(bound, option=option)

@@ -147,7 +147,8 @@ class DataStream:
         return self._derive("process", ProcessOperator, (function,), self._inputs(), settings, function)
 
     def side_output(self, tag: str) -> DataStream:
-        """What `process` sent to `context.side_output(tag, value)`."""
+        """What a function sent to `context.side_output(tag, value)`, or late records under the tag of `late_output`."""
+        self._dataflow.check_side_output(tag, [output.sender for output in self._outputs])
         return DataStream(self._dataflow, tuple(replace(output, tag=tag, schema=None) for output in self._outputs))
 
     def key_by(self, *keys: str | Callable[[Any], Any]) -> KeyedStream:

@@ -26,7 +26,7 @@ from cutwater.deploy.announcer import Announcer
 from cutwater.deploy.session import LOOPBACK, active_spark, embedded_context
 from cutwater.deploy.shipping import pack
 from cutwater.deploy.slot_process import SlotOrder
-from cutwater.deploy.spark import SparkSlotPool, coordinator_hosts
+from cutwater.deploy.spark import SparkSlotPool, check_cores, coordinator_hosts
 from cutwater.deploy.staging import stage_dataframe
 from cutwater.errors import CutwaterError, InternalError, OperationsError
 from cutwater.graph.plan import JobPlan
@@ -66,7 +66,9 @@ class SparkLauncher:
         )
         check_sinks(job, history, store)
         job = with_key_groups_restored(job, history, store)
-        return SparkJob(job, history, self._session(job.graph.slots_needed + job.options.spare_slots), store)
+        spark = self._session(job.graph.slots_needed + job.options.spare_slots)
+        check_cores(spark, slots=job.graph.slots_needed, job=job.name)
+        return SparkJob(job, history, spark, store)
 
     def stage_dataframe(self, dataframe: Any, staging: str | None) -> Source:
         return stage_dataframe(dataframe, staging)

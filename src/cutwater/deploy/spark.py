@@ -7,7 +7,9 @@ starts the task again, as often as its settings allow; when the Spark job ends n
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +18,7 @@ from typing import Any
 import msgspec
 
 from cutwater.deploy import bootstrap
+from cutwater.deploy.cores import refuse_too_few
 from cutwater.deploy.session import LOOPBACK
 from cutwater.deploy.shipping import Shipment
 from cutwater.deploy.slot_process import SlotOrder, encode_order, own_address
@@ -46,6 +49,29 @@ def coordinator_hosts(spark: Any) -> tuple[str, str]:
         return LOOPBACK, LOOPBACK
     host = settings.get("spark.driver.host")
     return host, settings.get("spark.driver.bindAddress", host)
+
+
+def check_cores(spark: Any, *, slots: int, job: str) -> None:
+    """Raises `SlotsMissingError` if this Spark can never run so many slots. Of a Connect server nobody knows."""
+    if not _is_connect(spark):
+        context = _context_of(spark)
+        processors = context._jvm.java.lang.Runtime.getRuntime().availableProcessors()
+        refuse_too_few(context.getConf().get, processors=processors, slots=slots, job=job)
+
+
+def with_own_python(context: Any) -> Any:
+    """The context, or on this machine one like it whose workers run the Python of this process, with its packages.
+
+    Spark would take the `python3` that it finds first: another one than that of a virtual environment that was not
+    activated. What the user has chosen stays, and so does the context that others use.
+    """
+    is_local = context.getConf().get("spark.master", "").startswith("local")
+    if not is_local or context.pythonExec != "python3" or "PYSPARK_PYTHON" in os.environ:
+        return context
+    twin = object.__new__(type(context))
+    twin.__dict__.update(context.__dict__)
+    twin.pythonExec = sys.executable
+    return twin
 
 
 class SparkSlotPool:
@@ -213,7 +239,7 @@ class _ClassicJobs:
 
     def prepare(self, task: SlotTask) -> Callable[[], str]:
         """Each call of the result is a Spark job."""
-        slot = self._context.parallelize([0], 1).mapPartitions(task)
+        slot = with_own_python(self._context).parallelize([0], 1).mapPartitions(task)
         return lambda: str(slot.collect()[0])
 
     def enter(self, slot: str, text: str) -> None:

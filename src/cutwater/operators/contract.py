@@ -105,6 +105,16 @@ class Operator(ABC):
         """What the keyed state consists of, if a snapshot with another one must be refused. Also before `open`."""
         return ()
 
+    @property
+    def side_tags(self) -> frozenset[str]:
+        """The side outputs that it has by itself."""
+        return frozenset()
+
+    @property
+    def side_function(self) -> Any:
+        """The user's function that may have more of them; None: there is none."""
+        return None
+
     def open(self, context: OperatorContext) -> None:
         """Before the first batch, after state was restored. May block."""
         self.context = context
@@ -204,3 +214,8 @@ class SourceOperator(Operator):
 
     def process(self, batch: Batch, port: int) -> None:
         raise AssertionError("a source has no input")
+
+
+def tags_of(*tags: str | None) -> frozenset[str]:
+    """Those that there are."""
+    return frozenset(tag for tag in tags if tag is not None)

@@ -23,6 +23,7 @@ from cutwater.batches import (
 from cutwater.errors import UserFunctionError
 from cutwater.operators.contract import PYTHON_ROWS_MAX, Operator
 from cutwater.operators.schemas import as_promised
+from cutwater.operators.spreading import checked_kind
 from cutwater.operators.user_code import USER_FAILURES, last_taken, map_rows, name_of, raise_user_error, shown
 
 
@@ -60,10 +61,13 @@ class FlatMapOperator(Operator):
     def _extend(self, outputs: list[Any], batch: Batch) -> None:
         function = self._function
         extend = outputs.extend
-        record = None
+        record = kind = None
         try:
             for record in rows_of(batch):
-                extend(function(record))
+                made = function(record)
+                if type(made) is not kind:
+                    kind = checked_kind(made, function, self.context.name, record)
+                extend(made)
         except USER_FAILURES as error:
             raise_user_error(error, function=function, operator=self.context.name, record=record)
 
@@ -71,10 +75,13 @@ class FlatMapOperator(Operator):
         """How many outputs each record has."""
         function = self._function
         ends = [0]
-        record = None
+        record = kind = None
         try:
             for record in rows_of(batch):
-                outputs.extend(function(record))
+                made = function(record)
+                if type(made) is not kind:
+                    kind = checked_kind(made, function, self.context.name, record)
+                outputs.extend(made)
                 ends.append(len(outputs))
         except USER_FAILURES as error:
             raise_user_error(error, function=function, operator=self.context.name, record=record)

@@ -22,6 +22,7 @@ from cutwater.protocol.elements import Idle, Watermark
 from cutwater.protocol.ids import CheckpointId
 from cutwater.protocol.watermarks import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from cutwater.runtime.routing import Router
+from cutwater.state.copies import copied_batch
 
 Target = Callable[[Batch], None]
 #: In the snapshot of a chain's first operator: how far event time had come at its input.
@@ -191,9 +192,13 @@ class Chain:
         if len(targets) == 1:
             return targets[0]
 
+        *others, last = targets or [_nowhere]
+
         def emit(batch: Batch) -> None:
-            for target in targets:
-                target(batch)
+            # Each receiver may change its records, or keep them.
+            for target in others:
+                target(copied_batch(batch))
+            last(batch)
 
         return emit
 
@@ -257,6 +262,10 @@ def _built(node: LogicalNode) -> Operator:
         raise
     except Exception as error:
         raise not_loaded(f'operator "{node.uid}"', error) from error
+
+
+def _nowhere(batch: Batch) -> None:
+    """Nobody reads this output."""
 
 
 def _entrance(operator: Operator) -> Callable[[Batch, int], None]:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import cutwater as cw
-from cutwater.config import JobOptions, OptionValues, load_options
+from cutwater.config import Checkpoints, JobOptions, OptionValues, load_options
 from cutwater.durations import Duration, describe_seconds, parse_duration
 from cutwater.errors import ConfigurationError
 from cutwater.protocol.modes import CheckpointMode
@@ -24,8 +24,6 @@ from cutwater.protocol.modes import CheckpointMode
         ("5min", 300),
         ("2h", 7200),
         ("1d", 86400),
-        (3, 3),
-        (0.5, 0.5),
         (0, 0),
         (timedelta(minutes=1), 60),
         ("250us", 0.00025),
@@ -33,6 +31,19 @@ from cutwater.protocol.modes import CheckpointMode
 )
 def test_a_duration_is_read_as_people_write_it(duration: Duration, seconds: float) -> None:
     assert parse_duration(duration) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("duration", [1000, 0.5])
+def test_a_number_without_a_unit_is_refused(duration: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"every has no unit: {duration}") as refused:
+        Checkpoints(every=duration)
+    assert f'"{duration}ms" or "{duration}s"' in refused.value.hint
+
+
+def test_options_may_be_copied() -> None:
+    options = JobOptions(checkpoints=Checkpoints(every="100ms", timeout="1min"), slot_timeout="5s")
+    assert replace(options, parallelism=2).slot_timeout_seconds == 5
+    assert replace(options.checkpoints, retain=1).every_seconds == 0.1
 
 
 @pytest.mark.parametrize("duration", ["", "1", "s", "1 second", "-1s", "1m", "1s1s", True, None, [1], -1, float("nan")])

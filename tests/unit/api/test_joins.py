@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import timedelta
 from typing import Any
 
@@ -84,7 +83,7 @@ def test_each_kind_of_window_has_its_operator() -> None:
     ("between", "expected"),
     [
         (("-5s", "5s"), (-5000, 5000)),
-        ((-1.5, 0), (-1500, 0)),
+        (("-1.5s", 0), (-1500, 0)),
         (("100ms", timedelta(seconds=2)), (100, 2000)),
         ((timedelta(seconds=-1), "+1s"), (-1000, 1000)),
         (("-1500us", "1500us"), (-1, 1)),
@@ -105,7 +104,7 @@ def test_bounds_are_durations_of_either_sign(between: Any, expected: tuple[int, 
         ({"between": "5s"}, "between must be two bounds"),
         ({"between": ("100us", "200us")}, "no two times lie between"),
         ({"between": ("five", "5s")}, "the lower bound of between is not a duration"),
-        ({"between": (-math.inf, "5s")}, "the lower bound of between must be a finite time"),
+        ({"between": (-5, "5s")}, "the lower bound of between has no unit: -5"),
         ({"between": (True, "5s")}, "the lower bound of between is not a duration"),
         ({"between": ("0s", "1s"), "how": "outer"}, "how can't be 'outer'"),
         ({"between": ("0s", "1s"), "select": 5}, "select needs a function"),

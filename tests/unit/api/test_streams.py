@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import warnings
+from typing import Any
+
 import pytest
 
 import cutwater as cw
@@ -244,3 +247,77 @@ def test_streams_that_cannot_meet_are_refused() -> None:
         numbers.broadcast().key_by(str)
     with pytest.raises(GraphError, match="can't be united"):
         numbers.union(others.key_by(str))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        lambda numbers: numbers,
+        lambda numbers: numbers.map(str),
+        lambda numbers: numbers.key_by(lambda n: n).count(),
+        lambda numbers: numbers.key_by(lambda n: n).window(cw.count_window(2)).reduce(max),
+        lambda numbers: numbers.map(str).union(numbers.filter(bool)),
+    ],
+    ids=["source", "map", "count", "window", "union"],
+)
+def test_a_side_output_that_no_operator_can_have_is_refused(stream: Any) -> None:
+    numbers = stream(cw.Environment().from_collection([1, 2]))
+    with pytest.raises(GraphError, match='can have no side output "late"'):
+        numbers.side_output("late")
+
+
+def test_a_side_output_of_another_name_than_that_of_late_records_is_refused() -> None:
+    timed = cw.Environment().from_collection([1]).assign_timestamps(lambda n: n, cw.watermarks.monotonous())
+    counts = timed.key_by(lambda n: n).window(cw.tumbling("1s")).late_output("late").reduce(max)
+    counts.side_output("late")
+    with pytest.raises(GraphError, match="it has 'late'"):
+        counts.side_output("lates")
+
+
+def test_a_function_may_have_any_side_output() -> None:
+    numbers = cw.Environment().from_collection([1])
+    both = numbers.process(lambda record, context: None).union(numbers.map(str))
+    both.side_output("whatever")
+
+
+LATE = "late"
+
+
+class TwoOutputs:
+    """Names its side outputs in the ways that people do."""
+
+    def process(self, record: int, context: Any) -> None:
+        context.side_output(LATE, record)
+        for each in range(record):
+            context.side_output("odd", each)
+
+
+def test_a_side_output_that_a_function_does_not_name_is_warned_of_on_the_line_that_reads_it() -> None:
+    both = cw.Environment().from_collection([1]).process(TwoOutputs())
+    both.side_output("late")
+    both.side_output("odd")
+    with pytest.warns(UserWarning, match="\"lates\": operator .* names 'late', 'odd'") as told:
+        both.side_output("lates")
+    assert told[0].filename == __file__
+
+
+def test_a_tag_that_is_known_only_when_the_function_runs_is_no_reason_to_warn() -> None:
+    def by_kind(record: Any, context: Any) -> None:
+        context.side_output("known", record)
+        context.side_output(record.kind, record)
+
+    cw.Environment().from_collection([1]).process(by_kind).side_output("whatever")
+
+
+def test_a_window_function_has_its_own_side_outputs_and_that_of_late_records() -> None:
+    def function(key: Any, records: Any, context: Any) -> None:
+        context.side_output("odd", key)
+
+    timed = cw.Environment().from_collection([1]).assign_timestamps(lambda n: n, cw.watermarks.monotonous())
+    results = timed.key_by(lambda n: n).window(cw.tumbling("1s")).late_output("late").process(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        results.side_output("late")
+        results.side_output("odd")
+    with pytest.warns(UserWarning, match="lates"):
+        results.side_output("lates")

@@ -56,7 +56,7 @@ def test_sizes_that_make_no_window_are_refused(make: Callable[[], Any]) -> None:
 
 
 def test_durations_and_offsets_become_milliseconds() -> None:
-    assert cw.sliding("1h", every=timedelta(minutes=15), offset=2.5) == AlignedWindows(
+    assert cw.sliding("1h", every=timedelta(minutes=15), offset="2.5s") == AlignedWindows(
         3_600_000, 900_000, 2_500, "event"
     )
 

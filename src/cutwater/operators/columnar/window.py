@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from cutwater.batches import Batch, picked, schema_with_times
 from cutwater.operators.columnar.plan import AggregatePlan
 from cutwater.operators.columnar.slices import SLICE_COLUMN, Slices, slice_times_of
-from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot
+from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot, tags_of
 from cutwater.operators.key_time import KeyTime
 from cutwater.protocol.ids import CheckpointId
 from cutwater.protocol.state_layout import StateLayout
@@ -40,6 +40,10 @@ class WindowColumnsOperator(Operator):
         self._late_tag = late_tag
         self._partial = late_tag is None
         self._schema = window_schema(plan)
+
+    @property
+    def side_tags(self) -> frozenset[str]:
+        return tags_of(self._late_tag)
 
     @property
     def layout(self) -> StateLayout:

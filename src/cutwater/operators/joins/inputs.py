@@ -18,13 +18,14 @@ import numpy.typing as npt
 from cutwater.batches import Batch, Times, take_rows, times_of
 from cutwater.errors import BadTimestampError
 from cutwater.graph.keys import KeySelector
-from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot
+from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot, tags_of
 from cutwater.operators.joins.buffers import KeyedBuffers, open_buffers
 from cutwater.operators.joins.pairing import LEFT, Pairing
 from cutwater.operators.key_time import KeyTime
 from cutwater.operators.user_code import keys_of
 from cutwater.protocol.ids import CheckpointId
 from cutwater.state.contract import KeyedBackend, TimerState
+from cutwater.state.copies import copied_values
 
 JoinKind = Literal["inner", "left", "right", "full"]
 JOIN_KINDS: tuple[JoinKind, ...] = get_args(JoinKind)
@@ -57,6 +58,10 @@ class JoinOperator(Operator):
     def __init__(self, inputs: JoinInputs) -> None:
         self._inputs = inputs
         self._backend: KeyedBackend | None = None
+
+    @property
+    def side_tags(self) -> frozenset[str]:
+        return tags_of(*self._inputs.late_tags)
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
@@ -157,6 +162,8 @@ class PairOutput:
             return
         lefts, rights, times = self.lefts, self.rights, self.times
         self.lefts, self.rights, self.times = [], [], []
+        if self._pairing.hands_on_rows:  # which wait for other partners too
+            lefts, rights = copied_values(lefts), copied_values(rights)
         self._context.emit(self._pairing.batch_of(lefts, rights, times, operator=self._context.name))
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from cutwater.batches import Batch, take_rows, times_of
 from cutwater.errors import UserError
 from cutwater.graph.keys import KeySelector
-from cutwater.operators.contract import FrozenList, Operator, OperatorContext, OperatorSnapshot
+from cutwater.operators.contract import FrozenList, Operator, OperatorContext, OperatorSnapshot, tags_of
 from cutwater.operators.joins.inputs import PAIRS_MAX, give_out_late, timestamps_of
 from cutwater.operators.joins.pairing import LEFT, RIGHT, Pairing
 from cutwater.operators.joins.versions import Version, Versions
@@ -29,6 +29,7 @@ from cutwater.protocol.group_time import Floor, TaskTime
 from cutwater.protocol.ids import CheckpointId
 from cutwater.protocol.key_groups import KeyGroups
 from cutwater.protocol.watermarks import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from cutwater.state.copies import copied_values
 from cutwater.state.values import dump_pairs
 
 VERSIONS_STATE = "versions"
@@ -57,6 +58,10 @@ class LookupOperator(Operator):
     def __init__(self, inputs: LookupInputs) -> None:
         self._inputs = inputs
 
+    @property
+    def side_tags(self) -> frozenset[str]:
+        return tags_of(self._inputs.late_tag)
+
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         copies = [_decode(item) for item in context.restored_lists.get(VERSIONS_STATE, [])]
@@ -83,6 +88,8 @@ class LookupOperator(Operator):
 
     def _join(self, asked: list[tuple[Any, Any]], versions: list[Any], times: list[int] | None) -> None:
         """`asked` are (key, record), each with its version, or None."""
+        if self._inputs.pairing.hands_on_rows:  # other records are joined with these versions too
+            versions = copied_values(versions)
         rows = [row for _, row in asked]
         if None in versions and not self._inputs.keeps_unmatched:
             found = [index for index, version in enumerate(versions) if version is not None]

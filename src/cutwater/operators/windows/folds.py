@@ -80,6 +80,7 @@ class _OfValue(Fold):
     """Of what the selector picks. None counts for nothing, as in SQL; of Nones alone the result is None."""
 
     kind: ClassVar[AggregationKind]
+    exposes = True
 
     def __init__(self, value: ValueSelector) -> None:
         self._value = value
@@ -189,6 +190,8 @@ class Several(Fold):
 
     An accumulator has its parts in the order of the names, so that state doesn't depend on the order in the program.
     """
+
+    exposes = True
 
     def __init__(self, aggregations: Mapping[str, Aggregation]) -> None:
         names = sorted(aggregations)

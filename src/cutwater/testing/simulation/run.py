@@ -127,10 +127,10 @@ def _plan(case: Case, random: Random, *, calm: bool) -> JobPlan:
         checkpoints = Checkpoints(mode=CheckpointMode.NONE, storage="simulated")
     else:
         checkpoints = Checkpoints(
-            every=random.choice((0.004, 0.01, 0.03)),
+            every=random.choice(("4ms", "10ms", "30ms")),
             mode=case.mode,
             storage="simulated",
-            timeout=10.0 if calm else random.choice((0.1, 0.5, 10.0)),
+            timeout="10s" if calm else random.choice(("100ms", "500ms", "10s")),
             max_concurrent=random.choice((1, 1, 2)),
             tolerable_failures=random.choice((0, 1, 5)),
             retain=random.choice((1, 2, 3)),
@@ -141,8 +141,8 @@ def _plan(case: Case, random: Random, *, calm: bool) -> JobPlan:
         state_backend="filesystem",
         restart=fixed_delay(attempts=100_000, delay_seconds=random.choice((0.0, 0.01, 0.05))),
         spare_slots=random.choice((0, 0, 1)),
-        heartbeat_interval=HEARTBEAT_TIMEOUT_SECONDS / 10,
-        heartbeat_timeout=HEARTBEAT_TIMEOUT_SECONDS,
+        heartbeat_interval=f"{HEARTBEAT_TIMEOUT_SECONDS / 10}s",
+        heartbeat_timeout=f"{HEARTBEAT_TIMEOUT_SECONDS}s",
         inline_state_bytes_max=random.choice((0, 0, 200, 65536)),
     )
     options = replace(options, chaining=random.random() < 0.8)

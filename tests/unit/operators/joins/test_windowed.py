@@ -150,7 +150,7 @@ def test_a_session_that_is_still_open_takes_in_a_record_that_would_be_late(task:
 
 def test_the_gap_may_be_the_records_own(task: Any) -> None:
     chain = task(
-        joined(SessionWindows(gap_ms=None, gap_function=lambda r: 0.008 if r[1] == "a0" else 0.002, time="event"))
+        joined(SessionWindows(gap_ms=None, gap_function=lambda r: "8ms" if r[1] == "a0" else "2ms", time="event"))
     )
     left(chain, ("a", 0), ("a", 9))
     right(chain, ("a", 8))
