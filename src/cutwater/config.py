@@ -21,6 +21,7 @@ from cutwater.durations import Duration, parse_duration
 from cutwater.errors import ConfigurationError
 from cutwater.protocol.modes import CheckpointMode
 from cutwater.protocol.restart import RestartSpecification, fixed_delay
+from cutwater.signatures import Secret, secret_from_file, secret_of
 from cutwater.sizes import parse_size
 
 T = TypeVar("T")
@@ -87,6 +88,10 @@ class Checkpoints:
     retain: int = 3
     #: What becomes of them when the job is cancelled: "retain" or "delete".
     on_cancel: str = "retain"
+    #: Signs every snapshot, and lets the job restore only what was signed with it; text or bytes.
+    secret: Secret | bytes | str | None = field(default=None, repr=False)
+    #: A file, on the driver's machine, with the secret in it.
+    secret_file: str | None = None
 
     def __post_init__(self) -> None:
         mode_given, every_given = self.mode != "default", self.every != "default"
@@ -125,6 +130,19 @@ class Checkpoints:
         if self.storage is not None and "://" not in self.storage:
             # The slots resolve it too, and their working folder is another one.
             _set(self, "storage", os.path.abspath(os.path.expanduser(self.storage)))
+        self._find_secret()
+
+    def _find_secret(self) -> None:
+        if self.secret is not None and self.secret_file is not None and not isinstance(self.secret, Secret):
+            raise ConfigurationError("there are two secrets", hint="give either `secret` or `secret_file`")
+        if self.secret is not None:
+            _set(self, "secret", secret_of(self.secret))
+        elif self.secret_file is not None:
+            _set(self, "secret", secret_from_file(self.secret_file))
+
+    @property
+    def signing_secret(self) -> Secret | None:
+        return None if self.secret is None else secret_of(self.secret)
 
     @property
     def checkpoint_mode(self) -> CheckpointMode:
