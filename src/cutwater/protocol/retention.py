@@ -207,8 +207,6 @@ class Deletion:
         if isinstance(self._request, SweepLeftovers):
             return {file.path for file in shared if file.owner.attempt < self._mine} if self._holds_claim else set()
         written_for = {file.path for file in shared if file.owner in self._going and file.owner.attempt == self._mine}
-        if not self._holds_claim:
-            return written_for
         return written_for.union(*(named.get(key) or () for key in self._going))
 
     def _shared(self) -> list[StoredFile]:
