@@ -183,7 +183,7 @@ def opaque_columns(batch: pa.RecordBatch) -> list[str]:
 
 def _decoded(batch: pa.RecordBatch, name: str, loads: Loads) -> list[Any]:
     field = batch.schema.field(name)
-    form = ((field.metadata or {}).get(_FORM) or _guessed_form(batch, name)).decode()
+    form = ((field.metadata or {}).get(_FORM) or _guessed_form(batch, name)).decode("utf-8", "replace")
     values: list[Any] = batch.column(name).to_pylist()
     match form:
         case "plain" | "list" | "record":

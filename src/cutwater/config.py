@@ -29,13 +29,20 @@ Kind = TypeVar("Kind", bound=type)
 
 
 def refuses_unknown_options(kind: Kind) -> Kind:
-    """Makes a class answer an unknown keyword with a ConfigurationError that names the nearest known one."""
+    """Makes a class answer an unknown keyword with a ConfigurationError that names the nearest known one.
+
+    One that is missing is named, too.
+    """
     make: Callable[..., None] = kind.__init__  # type: ignore[misc]
-    known = [name for name in inspect.signature(make).parameters if name != "self"]
+    parameters = {name: given for name, given in inspect.signature(make).parameters.items() if name != "self"}
+    needed = [name for name, given in parameters.items() if given.default is given.empty]
 
     @functools.wraps(make)
     def checked(self: Any, *arguments: Any, **options: Any) -> None:
-        refuse_unknown(options, known, of=kind.__name__)
+        refuse_unknown(options, parameters, of=kind.__name__)
+        missing = [name for name in needed[len(arguments) :] if name not in options]
+        if missing:
+            raise ConfigurationError(f"{kind.__name__} needs the option {missing[0]!r}")
         make(self, *arguments, **options)
 
     kind.__init__ = checked  # type: ignore[misc]
@@ -297,7 +304,7 @@ def load_options(path: str | Path) -> OptionValues:
         loaded: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(f"the options file {str(path)!r} can't be read", detail=str(error)) from error
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also a file that is no text, a number that is too long
         raise ConfigurationError(f"the options file {str(path)!r} is not TOML", detail=str(error)) from error
     refuse_unknown(loaded, OptionValues.__annotations__, of=f"the options file {str(path)!r}")
     if "restart" in loaded:
@@ -308,6 +315,7 @@ def load_options(path: str | Path) -> OptionValues:
     makers: Mapping[str, type[Any]] = {"checkpoints": Checkpoints, "tls": TlsFiles}
     for name, make in makers.items():
         if name in loaded:
+            _check_kind(loaded[name], dict, option=name, example=f"a table: [{name}]")
             loaded[name] = make(**loaded[name])
     return cast(OptionValues, loaded)
 
