@@ -22,7 +22,7 @@ from cutwater.errors import OperationsError, UserError
 
 settings.register_profile(
     "fuzz",
-    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "300")),
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "800")),
     deadline=None,
     print_blob=True,
     suppress_health_check=list(HealthCheck),
