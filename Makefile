@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check bench bench-peers format clean
+.PHONY: help demo test fuzz check bench bench-peers format clean
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -28,10 +28,13 @@ check: $(READY)  ## format, lint, types, layering, unit and property tests, 100 
 	$(PYTEST) -q -n $(WORKERS) tests/unit tests/property
 	$(BIN)/cutwater simulate --seeds 100
 
-test: check  ## check, then simulation, pipelines and real Spark (10 to 20 minutes)
-	$(PYTEST) -q -n $(WORKERS) tests/simulation
+test: check  ## check, then simulation, fuzz tests (a minute), pipelines and real Spark (10 to 20 minutes)
+	$(PYTEST) -q -n $(WORKERS) tests/simulation tests/fuzz
 	$(BIN)/cutwater simulate --seeds 2000
 	$(PYTEST) -q tests/pipelines tests/spark tests/services
+
+fuzz: $(READY)  ## feeds every reader of bytes from strangers for longer (about half an hour); EXAMPLES=… of each kind
+	FUZZ_EXAMPLES=$(or $(EXAMPLES),20000) $(PYTEST) -q -n $(WORKERS) --timeout 7200 tests/fuzz
 
 bench: $(BENCH_READY)  ## Cutwater's benchmarks; a part: make bench WORKLOADS=W1,W3 ROWS=2000000; ARGS="…" for more
 	$(BIN)/python -m benchmarks.run $(BENCH_OPTIONS)

@@ -1,7 +1,7 @@
 """What may a test do, and for how long?
 
-The folder decides: unit and property tests neither wait nor import pyspark; tests under spark, services and simulation
-carry the marker of their folder.
+The folder decides: unit and property tests neither wait nor import pyspark; tests under spark, services, simulation and
+fuzz carry the marker of their folder.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from hypothesis import settings
 
 TESTS = Path(__file__).parent
-FOLDERS_WITH_A_MARKER = ("spark", "services", "simulation")
+FOLDERS_WITH_A_MARKER = ("spark", "services", "simulation", "fuzz")
 SPARK_TIMEOUT_SECONDS = 300
 
 # A loaded machine makes any deadline per example a lie; a failure prints what reproduces it.

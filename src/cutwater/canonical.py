@@ -7,7 +7,7 @@ timer), a value. Every backend can give its state as such rows and take them bac
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Literal
@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from cutwater.errors import SerializationError
+from cutwater.pickles import Loads, has_opaque
 
 StateKind = Literal["value", "list", "map", "reducing", "aggregating", "timer", "columns"]
 
@@ -25,6 +26,7 @@ GROUP, KEY, NAMESPACE, VALUE = "key_group", "key", "namespace", "value"
 #: Beside a column of pickles: what a person, or SQL, can read of them.
 TEXT_SUFFIX = "_text"
 _FORM = b"cutwater.form"
+OPAQUE = "opaque"
 _PLAIN: dict[type, pa.DataType] = {
     bool: pa.bool_(),
     int: pa.int64(),
@@ -53,7 +55,10 @@ class StateRows:
 
 
 def to_batch(rows: StateRows) -> pa.RecordBatch:
-    """A table of the rows: typed columns where all values are of one simple type, else pickles with a text beside."""
+    """A table of the rows: typed columns where all values are of one simple type, else pickles with a text beside.
+
+    Of values that could not be read there is only the text.
+    """
     columns: dict[str, pa.Array] = {}
     fields: list[pa.Field] = []
 
@@ -74,18 +79,20 @@ def to_batch(rows: StateRows) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=pa.schema(fields))
 
 
-def from_batch(batch: pa.RecordBatch, name: str, kind: StateKind) -> StateRows:
-    """The rows that `to_batch` was given. A table that someone else wrote needs only the plain columns."""
+def from_batch(batch: pa.RecordBatch, name: str, kind: StateKind, *, loads: Loads = pickle.loads) -> StateRows:
+    """The rows that `to_batch` was given. A table that someone else wrote needs only the plain columns.
+
+    `loads` reads pickles: `pickle.loads`, or one for those of strangers (see `pickles`).
+    """
     missing = {GROUP, KEY, VALUE} - set(batch.schema.names)
     if missing:
         raise SerializationError(
             f'the table of state "{name}" has no column {", ".join(sorted(missing))}',
             detail=f"its columns: {', '.join(batch.schema.names)}",
         )
-    namespaces = _decoded(batch, NAMESPACE) if NAMESPACE in batch.schema.names else None
-    return StateRows(
-        name, kind, batch.column(GROUP).to_pylist(), _decoded(batch, KEY), namespaces, _decoded(batch, VALUE)
-    )
+    namespaces = _decoded(batch, NAMESPACE, loads) if NAMESPACE in batch.schema.names else None
+    keys, values = _decoded(batch, KEY, loads), _decoded(batch, VALUE, loads)
+    return StateRows(name, kind, batch.column(GROUP).to_pylist(), keys, namespaces, values)
 
 
 def to_stream(batch: pa.RecordBatch) -> bytes:
@@ -114,6 +121,8 @@ def _encoded(values: Sequence[Any]) -> tuple[pa.Array, str]:
         made = _encoded_alike(kind, values)
         if made is not None:
             return made
+    if any(map(has_opaque, values)):
+        return pa.array([_text(value) for value in values], pa.string()), OPAQUE
     return pa.array([_pickled(value) for value in values], pa.binary()), "pickle"
 
 
@@ -167,11 +176,26 @@ def _encoded_lists(values: Sequence[Any]) -> tuple[pa.Array, str] | None:
     return pa.array(values, pa.list_(items.type)), "list"
 
 
-def _decoded(batch: pa.RecordBatch, name: str) -> list[Any]:
+def opaque_columns(batch: pa.RecordBatch) -> list[str]:
+    """The columns of which there are only texts."""
+    return [field.name for field in batch.schema if (field.metadata or {}).get(_FORM) == OPAQUE.encode()]
+
+
+def _decoded(batch: pa.RecordBatch, name: str, loads: Loads) -> list[Any]:
     field = batch.schema.field(name)
-    form = ((field.metadata or {}).get(_FORM) or _guessed_form(batch, name)).decode()
-    values = batch.column(name).to_pylist()
-    return values if form in ("plain", "list", "record") else [_DECODERS[form](value) for value in values]
+    form = ((field.metadata or {}).get(_FORM) or _guessed_form(batch, name)).decode("utf-8", "replace")
+    values: list[Any] = batch.column(name).to_pylist()
+    match form:
+        case "plain" | "list" | "record":
+            return values
+        case "tuple":
+            return [tuple(value.values()) if isinstance(value, dict) else value for value in values]
+        case "pickle":
+            return [_unpickled(value, loads) for value in values]
+        case _:
+            raise SerializationError(
+                f'the column "{name}" of the savepoint can\'t be read', detail=f"its values are of the form {form!r}"
+            )
 
 
 def _guessed_form(batch: pa.RecordBatch, name: str) -> bytes:
@@ -191,9 +215,9 @@ def _pickled(value: Any) -> bytes:
         return bytes(cloudpickle.dumps(value, 5))
 
 
-def _unpickled(data: bytes) -> Any:
+def _unpickled(data: bytes, loads: Loads) -> Any:
     try:
-        return pickle.loads(data)
+        return loads(data)
     except Exception as error:
         raise SerializationError(
             "a value of the savepoint can't be read back",
@@ -209,6 +233,3 @@ def _text(value: Any) -> str:
     except (TypeError, ValueError, msgspec.MsgspecError):
         text = repr(value)
     return text if len(text) <= _TEXT_LENGTH_MAX else text[:_TEXT_LENGTH_MAX] + "…"
-
-
-_DECODERS: dict[str, Callable[[Any], Any]] = {"pickle": _unpickled, "tuple": lambda value: tuple(value.values())}

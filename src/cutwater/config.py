@@ -22,6 +22,7 @@ from cutwater.durations import Duration, parse_duration
 from cutwater.errors import ConfigurationError
 from cutwater.protocol.modes import CheckpointMode
 from cutwater.protocol.restart import RestartSpecification, Unspecified
+from cutwater.signatures import Secret, secret_from_file, secret_of
 from cutwater.sizes import parse_size
 
 T = TypeVar("T")
@@ -29,13 +30,20 @@ Kind = TypeVar("Kind", bound=type)
 
 
 def refuses_unknown_options(kind: Kind) -> Kind:
-    """Makes a class answer an unknown keyword with a ConfigurationError that names the nearest known one."""
+    """Makes a class answer an unknown keyword with a ConfigurationError that names the nearest known one.
+
+    One that is missing is named, too.
+    """
     make: Callable[..., None] = kind.__init__  # type: ignore[misc]
-    known = [name for name in inspect.signature(make).parameters if name != "self"]
+    parameters = {name: given for name, given in inspect.signature(make).parameters.items() if name != "self"}
+    needed = [name for name, given in parameters.items() if given.default is given.empty]
 
     @functools.wraps(make)
     def checked(self: Any, *arguments: Any, **options: Any) -> None:
-        refuse_unknown(options, known, of=kind.__name__)
+        refuse_unknown(options, parameters, of=kind.__name__)
+        missing = [name for name in needed[len(arguments) :] if name not in options]
+        if missing:
+            raise ConfigurationError(f"{kind.__name__} needs the option {missing[0]!r}")
         make(self, *arguments, **options)
 
     kind.__init__ = checked  # type: ignore[misc]
@@ -88,6 +96,10 @@ class Checkpoints:
     retain: int = 3
     #: What becomes of them when the job is cancelled: "retain" or "delete".
     on_cancel: str = "retain"
+    #: Signs every snapshot, and lets the job restore only what was signed with it; text or bytes.
+    secret: Secret | bytes | str | None = field(default=None, repr=False)
+    #: A file, on the driver's machine, with the secret in it.
+    secret_file: str | None = None
 
     def __post_init__(self) -> None:
         mode_given, every_given = self.mode != "default", self.every != "default"
@@ -126,6 +138,19 @@ class Checkpoints:
         if self.storage is not None and "://" not in self.storage:
             # The slots resolve it too, and their working folder is another one.
             _set(self, "storage", os.path.abspath(os.path.expanduser(self.storage)))
+        self._find_secret()
+
+    def _find_secret(self) -> None:
+        if self.secret is not None and self.secret_file is not None and not isinstance(self.secret, Secret):
+            raise ConfigurationError("there are two secrets", hint="give either `secret` or `secret_file`")
+        if self.secret is not None:
+            _set(self, "secret", secret_of(self.secret))
+        elif self.secret_file is not None:
+            _set(self, "secret", secret_from_file(self.secret_file))
+
+    @property
+    def signing_secret(self) -> Secret | None:
+        return None if self.secret is None else secret_of(self.secret)
 
     @property
     def checkpoint_mode(self) -> CheckpointMode:
@@ -294,7 +319,7 @@ def load_options(path: str | Path) -> OptionValues:
         loaded: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(f"the options file {str(path)!r} can't be read", detail=str(error)) from error
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # also a file that is no text, a number that is too long
         raise ConfigurationError(f"the options file {str(path)!r} is not TOML", detail=str(error)) from error
     refuse_unknown(loaded, OptionValues.__annotations__, of=f"the options file {str(path)!r}")
     if "restart" in loaded:
@@ -304,7 +329,8 @@ def load_options(path: str | Path) -> OptionValues:
         )
     makers: Mapping[str, type[Any]] = {"checkpoints": Checkpoints, "tls": TlsFiles}
     for name, make in makers.items():
-        if isinstance(loaded.get(name), dict):
+        if name in loaded and (name, loaded[name]) != ("tls", "auto"):
+            _check_kind(loaded[name], dict, option=name, example=f"a table: [{name}]")
             loaded[name] = make(**loaded[name])
     return cast(OptionValues, loaded)
 

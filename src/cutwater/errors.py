@@ -92,6 +92,12 @@ class SnapshotDamagedError(OperationsError):
     """A snapshot, or a file of it, does not verify; the next attempt chooses one that does."""
 
 
+class SnapshotUntrustedError(SnapshotDamagedError):
+    """A snapshot, or an entry of the journal, was not signed with the job's secret."""
+
+    retryable = False
+
+
 class RecoveryRefusedError(OperationsError):
     """There are snapshots, but none that can be restored: a person must decide."""
 

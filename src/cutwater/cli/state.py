@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 from rich.filesize import decimal as shown_size
+from rich.markup import escape
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ app = typer.Typer(help="Look into snapshots: checkpoints and savepoints.", no_ar
 
 Snapshot = Annotated[str, typer.Argument(help="The folder of a checkpoint (…/chk-7) or a savepoint; a path or URL.")]
 Operator = Annotated[str, typer.Argument(help="The operator's uid.")]
+Trust = Annotated[
+    bool,
+    typer.Option("--trust", help="Unpickle values of any class: runs whatever code the snapshot's author put there."),
+]
 State = Annotated[str, typer.Argument(help="The name of the state.")]
 
 
@@ -38,12 +43,13 @@ def list_(
     table = Table("snapshot", "kind", "job", "taken at", "tasks", "size", "new", box=None)
     for one in found:
         if one.snapshot is None:
-            table.add_row(one.folder, f"[red]{one.problem}[/]")
+            table.add_row(_cell(one.folder), f"[red]{_cell(one.problem)}[/]")
             continue
         manifest = one.snapshot.manifest
         size, new = shown_size(manifest.size_bytes), shown_size(manifest.new_bytes)
         tasks = str(len(manifest.tasks))
-        table.add_row(one.folder, manifest.kind, manifest.job_name, manifest.created_at, tasks, size, new)
+        shown = map(_cell, (one.folder, manifest.kind, manifest.job_name, manifest.created_at))
+        table.add_row(*shown, tasks, size, new)
     console.print(table if found else f"there is no snapshot below {path}")
 
 
@@ -54,14 +60,15 @@ def show(
     state: State,
     *,
     rows: Annotated[int, typer.Option(min=1, help="How many rows.")] = 20,
+    trust: Trust = False,
 ) -> None:
     """Some rows of a state."""
     table = Table(box=None)
     shown = 0
-    for batch in _batches(snapshot, operator, state):
+    for batch in _batches(snapshot, operator, state, trust=trust):
         if not table.columns:
             for name in batch.schema.names:
-                table.add_column(name)
+                table.add_column(_cell(name))
         for row in batch.slice(0, rows - shown).to_pylist():
             table.add_row(*(_cell(value) for value in row.values()))
             shown += 1
@@ -83,7 +90,9 @@ def verify(path: Annotated[str, typer.Argument(help="A snapshot, or a folder wit
         if problem is None and one.snapshot is not None:
             problem = _problem_in_rows(one.snapshot)
         damaged += problem is not None
-        console.print(f"{one.folder or path}: " + ("[green]whole[/]" if problem is None else f"[red]{problem}[/]"))
+        console.print(
+            f"{escape(one.folder or path)}: " + ("[green]whole[/]" if problem is None else f"[red]{escape(problem)}[/]")
+        )
     if not found:
         console.print(f"there is no snapshot below {path}")
     if damaged or not found:
@@ -91,16 +100,16 @@ def verify(path: Annotated[str, typer.Argument(help="A snapshot, or a folder wit
 
 
 @app.command()
-def diff(before: Snapshot, after: Snapshot, operator: Operator, state: State) -> None:
+def diff(before: Snapshot, after: Snapshot, operator: Operator, state: State, *, trust: Trust = False) -> None:
     """How many rows of a state were added, removed and changed between two snapshots, and which."""
-    old, new = (_by_identity(path, operator, state) for path in (before, after))
+    old, new = (_by_identity(path, operator, state, trust=trust) for path in (before, after))
     console = Console()
     added, removed = new.keys() - old.keys(), old.keys() - new.keys()
     changed = {identity for identity in new.keys() & old.keys() if new[identity] != old[identity]}
     for sign, style, identities in (("+", "green", added), ("-", "red", removed), ("~", "yellow", changed)):
         for identity in sorted(identities)[:20]:
             values = " → ".join(_cell(side[identity]) for side in (old, new) if identity in side)
-            console.print(f"[{style}]{sign}[/] {identity}  {values}", highlight=False)
+            console.print(f"[{style}]{sign}[/]", f"{_cell(identity)}  {values}", highlight=False)
     console.print(f"{len(added)} added, {len(removed)} removed, {len(changed)} changed of {len(old)}")
 
 
@@ -110,6 +119,8 @@ def export(
     operator: Operator,
     state: State,
     output: Annotated[Path, typer.Argument(help="A Parquet file that is not there yet.")],
+    *,
+    trust: Trust = False,
 ) -> None:
     """Writes a state as one Parquet file."""
     import pyarrow as pa
@@ -119,12 +130,26 @@ def export(
 
     if output.exists():
         raise UserError(f'"{output}" is there already', hint="choose another name")
-    batches = [pa.Table.from_batches([batch]) for batch in _batches(snapshot, operator, state)]
+    batches = [pa.Table.from_batches([batch]) for batch in _batches(snapshot, operator, state, trust=trust)]
     if not batches:
         raise UserError("the state has no rows")
     table = pa.concat_tables(batches, promote_options="permissive")
     pq.write_table(table, output)
     Console().print(f"{table.num_rows} rows in {output}")
+
+
+@app.command()
+def sign(
+    savepoint: Annotated[str, typer.Argument(help="The folder of a savepoint that you trust; a path or URL.")],
+    *,
+    secret_file: Annotated[str, typer.Option(help="The file that Checkpoints(secret_file=…) names.")],
+) -> None:
+    """Signs a savepoint, so that a job with this secret restores it."""
+    from cutwater.inspection.signing import sign
+    from cutwater.signatures import secret_from_file
+
+    manifest = sign(savepoint, secret_from_file(secret_file))
+    Console(highlight=False).print(f"{savepoint}: signed, with {len(list(manifest.files))} files")
 
 
 @app.command()
@@ -164,21 +189,21 @@ def _states(snapshot: OpenSnapshot) -> Table:
     table = Table("operator", "state", "kind", "form", "tasks", "size", box=None)
     for one in snapshot.states():
         size = "" if one.size_bytes is None else shown_size(one.size_bytes)
-        table.add_row(one.operator, one.name, one.kind, one.form, str(one.tasks), size)
+        table.add_row(*map(_cell, (one.operator, one.name, one.kind, one.form)), str(one.tasks), size)
     return table
 
 
-def _batches(path: str, operator: str, state: str) -> Iterator[pa.RecordBatch]:
+def _batches(path: str, operator: str, state: str, *, trust: bool) -> Iterator[pa.RecordBatch]:
     from cutwater.inspection.rows import read, readable
     from cutwater.inspection.snapshots import open_snapshot
 
     for part in open_snapshot(path).parts_of(operator, state):
-        yield from map(readable, read(part))
+        yield from map(readable, read(part, trust=trust))
 
 
-def _by_identity(path: str, operator: str, state: str) -> dict[str, object]:
+def _by_identity(path: str, operator: str, state: str, *, trust: bool) -> dict[str, object]:
     found: dict[str, object] = {}
-    for batch in _batches(path, operator, state):
+    for batch in _batches(path, operator, state, trust=trust):
         names = [name for name in ("key", "namespace", "item") if name in batch.schema.names]
         for row in batch.to_pylist():
             identity = " ".join(str(row.pop(name)) for name in names)
@@ -202,5 +227,7 @@ def _problem_in_rows(snapshot: OpenSnapshot) -> str | None:
 
 
 def _cell(value: object) -> str:
+    """A stranger's text can neither set colours nor steer the terminal."""
     text = str(value)
-    return text if len(text) <= 100 else text[:99] + "…"
+    text = text if len(text) <= 100 else text[:99] + "…"
+    return escape("".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text))

@@ -54,9 +54,13 @@ def _make_importable(archive: bytes, digest: str) -> None:
     """Puts the shipped code first on the path. The worker may have run another job before: that one's code goes."""
     import os
     import sys
+    import tempfile
 
     folder = os.path.join(_shared_folder(), f"cutwater-code-{digest}")
-    if not os.path.isdir(folder):
+    if not os.path.lexists(folder):
+        _unpack(archive, folder)
+    if not _is_own(folder):
+        folder = os.path.join(tempfile.mkdtemp(prefix="cutwater-"), f"cutwater-code-{digest}")
         _unpack(archive, folder)
     stale = [entry for entry in sys.path if os.path.basename(entry).startswith("cutwater-code-") and entry != folder]
     for entry in stale:
@@ -66,6 +70,15 @@ def _make_importable(archive: bytes, digest: str) -> None:
                 del sys.modules[name]
     if folder not in sys.path:
         sys.path.insert(0, folder)  # no import cache knows it yet; invalidating all of them takes 0.2 s
+
+
+def _is_own(folder: str) -> bool:
+    """Code that another user could have put there, or can change, is not run."""
+    import os
+    import stat
+
+    found = os.lstat(folder)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
 def _shared_folder() -> str:

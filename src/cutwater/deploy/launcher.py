@@ -83,10 +83,10 @@ def open_store(job: JobPlan) -> SnapshotStore:
     """The job's snapshots, checked to be writable and its own; without a storage they live in the driver."""
     url = job.options.checkpoints.storage
     if url is None:
-        return SnapshotStore(MemoryStorage(), job.job_id)
+        return SnapshotStore(MemoryStorage(), job.job_id, secret=job.options.checkpoints.signing_secret)
     storage = open_storage(url)
     storage.check_writable()
-    store = SnapshotStore(storage, job.job_id)
+    store = SnapshotStore(storage, job.job_id, secret=job.options.checkpoints.signing_secret)
     store.check_owner(job.name)
     return store
 

@@ -8,6 +8,9 @@
 Reads any snapshot of any backend, a task's part in each partition. Writing makes a savepoint: a new one, a changed copy
 of `base`, or what is at the path already with this state changed. Spark finds the source by itself wherever the package
 is installed (see `pyspark_cutwater`).
+
+A snapshot may come from a stranger: nothing in it is unpickled but plain data, unless `.option("trust", "true")` says
+that its author may run code here.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ from pyspark.sql.types import StructType
 from cutwater.canonical import StateKind
 from cutwater.errors import ConfigurationError
 from cutwater.inspection.building import SavepointBuilder, savepoint_builder
-from cutwater.inspection.rows import read, readable
+from cutwater.inspection.rows import raw, read, readable
 from cutwater.inspection.snapshots import StatePart, open_snapshot
 from cutwater.snapshots.format import StateTable
 
@@ -43,7 +46,10 @@ _decode_tables = msgspec.msgpack.Decoder(list[StateTable]).decode
 
 
 class StateSource(DataSource):
-    """`format("cutwater")`. Options: snapshot, operator, state; raw="true" gives pickles beside their texts."""
+    """`format("cutwater")`. Options: snapshot, operator, state; raw="true" gives pickles beside their texts.
+
+    trust="true" unpickles values of any class, which runs whatever code the author of the snapshot put there.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -60,36 +66,42 @@ class StateSource(DataSource):
         return from_arrow_schema(found)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return _StateReader([_encode(part) for part in self._parts()], schema, raw=self._raw)
+        return _StateReader([_encode(part) for part in self._parts()], schema, raw=self._raw, trust=self._trust)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         return _StateWriter(dict(self.options))
 
     @property
     def _raw(self) -> bool:
-        return str(self.options.get("raw", "false")).lower() == "true"
+        return _is_true(self.options, "raw")
+
+    @property
+    def _trust(self) -> bool:
+        return _is_true(self.options, "trust")
 
     def _parts(self) -> list[StatePart]:
         path, operator, state = (_option(self.options, name) for name in ("snapshot", "operator", "state"))
         return open_snapshot(path).parts_of(operator, state)
 
     def _batches(self, part: StatePart) -> Iterator[pa.RecordBatch]:
-        return (batch if self._raw else readable(batch) for batch in read(part))
+        return map(raw if self._raw else readable, read(part, trust=self._trust))
 
 
 class _StateReader(DataSourceReader):
-    def __init__(self, parts: list[bytes], schema: StructType, *, raw: bool) -> None:
+    def __init__(self, parts: list[bytes], schema: StructType, *, raw: bool, trust: bool) -> None:
         self._parts = parts
         self._schema = schema
         self._raw = raw
+        self._trust = trust
 
     def partitions(self) -> Sequence[InputPartition]:
         return [InputPartition(part) for part in self._parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         schema = to_arrow_schema(self._schema)
-        for batch in read(_decode_part(partition.value)):
-            yield _conform(batch if self._raw else readable(batch), schema)
+        shown = raw if self._raw else readable
+        for batch in read(_decode_part(partition.value), trust=self._trust):
+            yield _conform(shown(batch), schema)
 
 
 @dataclass
@@ -107,6 +119,7 @@ class _StateWriter(DataSourceArrowWriter):
             _option(options, "state"),
             kind=_kind(options.get("kind")),
             max_parallelism=_whole_number(options.get("max_parallelism"), "max_parallelism"),
+            trust=_is_true(options, "trust"),
         )
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -134,6 +147,10 @@ def _option(options: Any, name: str) -> str:
             f'the data source "cutwater" needs the option "{name}"', hint=f'add .option("{name}", …)'
         )
     return str(value)
+
+
+def _is_true(options: Any, name: str) -> bool:
+    return str(options.get(name, "false")).lower() == "true"
 
 
 def _kind(value: str | None) -> StateKind | None:

@@ -15,13 +15,16 @@ import pyarrow as pa
 
 from cutwater.canonical import GROUP, StateKind, StateRows, from_batch, to_batch
 from cutwater.errors import ConfigurationError, SnapshotDamagedError
+from cutwater.inspection.rows import loads_for
 from cutwater.inspection.snapshots import OpenSnapshot, open_snapshot
+from cutwater.pickles import has_opaque
 from cutwater.protocol.checkpoint_events import CheckpointKind
 from cutwater.protocol.ids import AttemptNumber, TaskId
 from cutwater.protocol.key_groups import default_max_parallelism, key_group
 from cutwater.snapshots.documents import seal
 from cutwater.snapshots.format import FORMAT_VERSION, Manifest, StateTable, TaskSnapshot, VertexShape
 from cutwater.snapshots.names import manifest_name
+from cutwater.snapshots.reader import MANIFEST
 from cutwater.snapshots.storage import absolute_url, open_storage, split_url
 from cutwater.snapshots.tables import SavepointFolder, write_tables
 
@@ -38,6 +41,8 @@ class NewState:
     kind: StateKind
     max_parallelism: int
     attempt: AttemptNumber
+    #: Pickles among the rows may be of classes, and run code.
+    trust: bool = False
 
     def write_part(self, number: int, batches: Iterable[pa.RecordBatch]) -> list[StateTable]:
         """Writes some rows, in any order. A key group in them is ignored, but for columnar state."""
@@ -69,7 +74,13 @@ def _grouped(batch: pa.RecordBatch, new: NewState) -> pa.RecordBatch:
     if GROUP not in batch.schema.names:
         groups = pa.nulls(batch.num_rows, pa.int32())
         batch = pa.RecordBatch.from_arrays([groups, *batch.columns], [GROUP, *batch.schema.names])
-    rows = from_batch(batch, new.state, new.kind)
+    rows = from_batch(batch, new.state, new.kind, loads=loads_for(trust=new.trust))
+    if any(map(has_opaque, (*rows.keys, *(rows.namespaces or ()), *rows.values))):
+        raise ConfigurationError(
+            f'the rows of state "{new.state}" hold pickles that are more than plain data',
+            detail="to read them runs the code that their author put there",
+            hint='if you trust where they come from: .option("trust", "true")',
+        )
     found = [key_group(key, new.max_parallelism) for key in rows.keys]
     order = sorted(range(len(found)), key=found.__getitem__)
 
@@ -111,20 +122,28 @@ class SavepointBuilder:
         self._attempt = max(attempts, default=0) + 1
 
     def new_state(
-        self, operator: str, state: str, *, kind: StateKind | None = None, max_parallelism: int | None = None
+        self,
+        operator: str,
+        state: str,
+        *,
+        kind: StateKind | None = None,
+        max_parallelism: int | None = None,
+        trust: bool = False,
     ) -> NewState:
         """Left out, kind and key groups are those of the old savepoint, or a value and the default number."""
         known = self._known(operator, state)
         groups = max_parallelism or self._max_parallelism_of(operator) or default_max_parallelism(1)
         found = kind or (known.kind if known is not None else "value")
-        return NewState(self.url, operator, state, found, groups, AttemptNumber(self._attempt))
+        return NewState(self.url, operator, state, found, groups, AttemptNumber(self._attempt), trust)
 
     def publish(self, new: NewState, tables: Sequence[StateTable]) -> Manifest:
         """Makes the savepoint complete, with these tables in place of what it had of the state."""
         manifest = self._changed(new, tables)
         root, folder = split_url(self.url)
         storage = open_storage(root)
-        if not storage.create_if_absent(f"{folder}/{manifest_name(manifest.attempt)}", seal(manifest)):
+        if not storage.create_if_absent(
+            f"{folder}/{manifest_name(manifest.attempt)}", seal(manifest, about=MANIFEST, secret=None)
+        ):
             raise ConfigurationError(f'somebody else has changed "{self.url}" meanwhile', hint="do it again")
         return manifest
 

@@ -65,8 +65,15 @@ class Deployment:
         self._vertices = {vertex.uid: vertex for vertex in plan.graph.vertices}
         storage = plan.options.checkpoints.storage
         self._storage = services.storage(storage) if storage is not None else None
+        # The slots don't know the secret, only that the driver will sign what they write.
+        self._strong_checksums = plan.options.checkpoints.secret is not None
         self._destination = Destination(
-            self._storage, plan.job_id, order.attempt, plan.options.inline_state_bytes_max, local
+            self._storage,
+            plan.job_id,
+            order.attempt,
+            plan.options.inline_state_bytes_max,
+            local,
+            strong_checksums=self._strong_checksums,
         )
         restored_from = order.restore.storage_url
         self._restored_storage = services.storage(restored_from) if restored_from is not None else self._storage
@@ -220,7 +227,8 @@ class Deployment:
     ) -> TaskSnapshot:
         if savepoint:
             root, folder = split_url(savepoint)
-            to = SavepointFolder(self._services.storage(root), folder, self.attempt)
+            storage = self._services.storage(root)
+            to = SavepointFolder(storage, folder, self.attempt, self._strong_checksums)
             return write_task_savepoint(to, task, list(states))
         return write_task_snapshot(self._destination, checkpoint, task, list(states))
 

@@ -32,6 +32,7 @@ from cutwater.protocol.recovery import (
     run_of,
 )
 from cutwater.runtime.fitting import check_fits, key_groups_of
+from cutwater.signatures import Secret
 from cutwater.snapshots.format import Manifest
 from cutwater.snapshots.reader import attached_files, list_items_of, load_manifest, verify
 from cutwater.snapshots.storage import Storage, absolute_url, open_storage, split_url
@@ -135,7 +136,7 @@ def with_key_groups_restored(plan: JobPlan, history: History, store: SnapshotSto
         return plan
     for path, storage in _candidates(history, store):
         with suppress(SnapshotDamagedError):
-            groups = key_groups_of(load_manifest(storage, path))
+            groups = key_groups_of(load_manifest(storage, path, secret=store.secret))
             return plan if groups is None else plan.with_key_groups(groups)
     return plan
 
@@ -158,7 +159,7 @@ def recover(plan: JobPlan, store: SnapshotStore, history: History) -> Recovered:
     restored, skipped = _choose(recovery, store, dict(history.damaged))
     claimed = None
     if restored is None and history.restore_path is not None:
-        restored = _from_path(history.restore_path)
+        restored = _from_path(history.restore_path, store.secret)
         claimed = history.restore_path if history.claim else None
     if restored is not None:
         check_fits(plan.graph, restored.manifest, drop_unknown=history.allow_non_restored_state)
@@ -192,10 +193,10 @@ def _choose(
                 assert_never(effect)
 
 
-def _from_path(path: str) -> Restored:
+def _from_path(path: str, secret: Secret | None) -> Restored:
     root, folder = split_url(path)
     storage = open_storage(root)
-    manifest = load_manifest(storage, folder)
+    manifest = load_manifest(storage, folder, secret=secret)
     problem = verify(storage, folder, manifest)
     if problem is not None:
         raise RecoveryRefusedError(f'the snapshot "{path}" is damaged', detail=problem, hint="restore another one")

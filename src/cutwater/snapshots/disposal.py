@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 
 from cutwater.errors import ConfigurationError, SnapshotDamagedError
-from cutwater.snapshots.documents import unseal
-from cutwater.snapshots.format import Manifest
-from cutwater.snapshots.reader import shared_path
+from cutwater.snapshots.reader import shared_path, unseal_manifest
 from cutwater.snapshots.storage import Storage, open_storage, split_url
 
 _MANIFEST = re.compile(r"^([^/]+)/manifest-a\d+\.json$")
@@ -45,7 +43,7 @@ def _shared_by(storage: Storage, files: list[str], *, must_be_readable: bool = F
         if match is None:
             continue
         try:
-            manifest: Manifest = unseal(storage.read(path), Manifest, path=path)
+            manifest = unseal_manifest(storage.read(path), path=path)
         except SnapshotDamagedError:
             if must_be_readable:
                 raise

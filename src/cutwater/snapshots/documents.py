@@ -1,8 +1,9 @@
 """How does a small JSON document prove that it is whole, and of a version that we can read?
 
-    {"version": 1, "checksum": "<xxh3_128 of the body's bytes>", "body": {…}}
+    {"version": 1, "checksum": "<xxh3_128 of the body's bytes>", "body": {…}, "signature": "<HMAC of the body's bytes>"}
 
-Manifests carry state inline, and one flipped character of it would still be JSON; hence the checksum.
+Manifests carry state inline, and one flipped character of it would still be JSON; hence the checksum. A job with a
+secret signs what it writes, and believes in nothing that is not signed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from cutwater.errors import ConfigurationError, SnapshotDamagedError
+from cutwater.errors import ConfigurationError, SnapshotDamagedError, SnapshotUntrustedError
+from cutwater.signatures import Secret
 from cutwater.snapshots.checksums import checksum_of
 from cutwater.snapshots.format import FORMAT_VERSION
 
@@ -26,17 +28,25 @@ class _Sealed(msgspec.Struct, frozen=True):
     version: int
     checksum: str
     body: msgspec.Raw
+    signature: str = ""
 
 
-def seal(body: msgspec.Struct) -> bytes:
-    """The document as bytes, for people to read too; equal bodies give equal bytes."""
+def seal(body: msgspec.Struct, *, about: str = "", secret: Secret | None = None) -> bytes:
+    """The document as bytes, for people to read too; equal bodies give equal bytes.
+
+    `about`: what it is, and where, if it may be in no other place. A signature holds only for that.
+    """
     text = msgspec.json.format(msgspec.json.encode(body), indent=1)
-    sealed = _Sealed(FORMAT_VERSION, checksum_of(text), msgspec.Raw(text))
+    signature = "" if secret is None else secret.signature(text, about=about)
+    sealed = _Sealed(FORMAT_VERSION, checksum_of(text), msgspec.Raw(text), signature)
     return msgspec.json.encode(sealed) + b"\n"
 
 
-def unseal(data: bytes, kind: type[Body] | Any, *, path: str) -> Body:
-    """The body of a document; raises `SnapshotDamagedError` or, for another version, `ConfigurationError`."""
+def unseal(data: bytes, kind: type[Body] | Any, *, path: str, about: str = "", secret: Secret | None = None) -> Body:
+    """The body of a document; raises `SnapshotDamagedError` or, for another version, `ConfigurationError`.
+
+    With a secret: only of one that was signed with it; `SnapshotUntrustedError` if it was not.
+    """
     try:
         version = msgspec.json.decode(data, type=_Versioned).version
         if version != FORMAT_VERSION:
@@ -49,10 +59,20 @@ def unseal(data: bytes, kind: type[Body] | Any, *, path: str) -> Body:
         found = checksum_of(text)
         if found != sealed.checksum:
             raise _damaged(path, f"its checksum differs (expected {sealed.checksum}, found {found})")
+        if secret is not None and not secret.accepts(sealed.signature, text, about=about):
+            raise _untrusted(path, "it was signed with another one" if sealed.signature else "it is not signed")
         body: Body = msgspec.json.decode(text, type=kind)
         return body
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _damaged(path, f"{len(data)} bytes: {error}") from error
+
+
+def _untrusted(path: str, detail: str) -> SnapshotUntrustedError:
+    return SnapshotUntrustedError(
+        f'"{path}" does not bear the signature of the job\'s secret',
+        detail=detail,
+        hint="restore a snapshot of this job; one that you trust can be signed: cutwater state sign",
+    )
 
 
 def _damaged(path: str, detail: str) -> SnapshotDamagedError:

@@ -175,6 +175,17 @@ class Manifest(msgspec.Struct, frozen=True):
         return sum(task.new_bytes for task in self.tasks)
 
     @property
+    def files(self) -> Iterator[DataFile | SharedFile | StateTable]:
+        """All files but the manifest itself."""
+        for task in self.tasks:
+            if task.file is not None:
+                yield task.file
+            yield from task.tables
+            for attached in task.attached:
+                yield from attached.pieces
+        yield from self.shared_files
+
+    @property
     def shared_files(self) -> Iterator[SharedFile]:
         for task in self.tasks:
             for database in task.databases:

@@ -19,7 +19,9 @@ import msgspec
 from cutwater.errors import SnapshotDamagedError, StorageError
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
 from cutwater.protocol.recovery import AttemptClaimed, JournalEntry, SnapshotCompleted, run_of
+from cutwater.signatures import Secret
 from cutwater.snapshots.documents import seal, unseal
+from cutwater.snapshots.paths import is_below_root
 from cutwater.snapshots.storage import Storage
 
 _FILE = re.compile(r"/(\d+)\.json$")
@@ -53,8 +55,9 @@ _Document = _Claim | _Completed | _Summary
 class Journal:
     """The entries as last read. Every method may block; by one thread at a time."""
 
-    def __init__(self, storage: Storage, folder: str) -> None:
+    def __init__(self, storage: Storage, folder: str, secret: Secret | None = None) -> None:
         self._storage = storage
+        self._secret = secret
         self._folder = folder
         self.entries: list[JournalEntry] = []
         #: Index of the newest summary; below it there is nothing.
@@ -95,7 +98,7 @@ class Journal:
 
     def _append(self, document: _Document) -> bool:
         index = self._next
-        created = self._storage.create_if_absent(self._path(index), seal(document))
+        created = self._storage.create_if_absent(self._path(index), self._sealed(index, document))
         self._read({index: document} if created else {})
         return created and self._base <= index
 
@@ -140,8 +143,13 @@ class Journal:
             if self._storage.exists(path):
                 raise
             raise _GoneMeanwhile from error
-        document: _Document = unseal(data, _Document, path=path)
+        document: _Document = unseal(data, _Document, path=path, about=path, secret=self._secret)
+        _check_paths(document, path)
         return document
+
+    def _sealed(self, index: int, document: _Document) -> bytes:
+        """An entry is signed for its place: it can't be repeated in another one, or in another job."""
+        return seal(document, about=self._path(index), secret=self._secret)
 
     def _indexes(self) -> list[int]:
         found = (_FILE.search(path) for path in self._storage.list(self._folder))
@@ -153,6 +161,19 @@ class Journal:
 
 class _GoneMeanwhile(Exception):
     """A file that was listed is no longer there."""
+
+
+def _check_paths(document: _Document, path: str) -> None:
+    match document:
+        case _Completed():
+            named = [document.path]
+        case _Summary():
+            named = [folder for _, _, folder in document.completed]
+        case _:
+            named = []
+    for folder in named:
+        if not is_below_root(folder):
+            raise SnapshotDamagedError(f'"{path}" is damaged', detail=f"it names {folder!r}, which is no folder here")
 
 
 def _document(entry: JournalEntry) -> _Document:

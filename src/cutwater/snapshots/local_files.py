@@ -4,6 +4,9 @@
     {root}/{job_id}/{pid}-{slot}.lock             locked while the slot's process lives
     {root}/{job_id}/kept/{operator of a task}/…   copies of shared files, for any slot of the job on this host
 
+The root is the user's own: in a temporary folder that all users share, others could otherwise read the state there, or
+put something else in its place.
+
 A slot that restarts on the same host finds the files of the last checkpoint here and need not fetch them. Whatever a
 process that is gone has left behind is removed by the next one.
 """
@@ -15,11 +18,13 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterable
 from functools import partial
 
-from cutwater.snapshots.checksums import checksum_of_file
+from cutwater.errors import StorageError
+from cutwater.snapshots.checksums import checksum_of_file, is_strong
 from cutwater.snapshots.format import SharedFile
 from cutwater.snapshots.names import sanitise, split_shared_name
 from cutwater.snapshots.owner_lock import OwnerLock, clean_up_if_dead
@@ -32,6 +37,7 @@ class LocalFiles:
     """The local folder of one job on one host. Safe to be used by several slots, and several threads, at a time."""
 
     def __init__(self, root: str | None, job_id: str) -> None:
+        self._root = root
         self._folder = os.path.join(root or _default_root(), sanitise(job_id))
         self._lock: OwnerLock | None = None
         # A process may host one slot after the other, or several in a test.
@@ -48,7 +54,7 @@ class LocalFiles:
         """Links a file that is on the storage, so that a restart finds it. If that can't be, a restart takes longer."""
         kept = self._kept(file)
         with contextlib.suppress(OSError):
-            os.makedirs(os.path.dirname(kept), exist_ok=True)
+            os.makedirs(os.path.dirname(kept), mode=0o700, exist_ok=True)
             os.link(local, kept)
 
     def keep_only(self, files: Iterable[SharedFile]) -> None:
@@ -66,7 +72,7 @@ class LocalFiles:
         """Puts a kept file where it is wanted; False: there is none that is as it was written."""
         kept = self._kept(file)
         try:
-            if checksum_of_file(kept) != (file.size_bytes, file.checksum):
+            if checksum_of_file(kept, strong=is_strong(file.checksum)) != (file.size_bytes, file.checksum):
                 return False
             os.link(kept, target)
         except OSError:
@@ -84,13 +90,21 @@ class LocalFiles:
         with contextlib.suppress(OSError):  # another slot's are still there
             os.rmdir(self._folder)
 
+    def _make_private(self) -> None:
+        """Makes the job's folder, which none but this user may enter. Raises `StorageError` if it is another's."""
+        if self._root is None:
+            _make_own(os.path.dirname(self._folder))
+        else:
+            os.makedirs(self._root, exist_ok=True)
+        _make_own(self._folder)
+
     def _kept(self, file: SharedFile) -> str:
         owner, name = split_shared_name(file.path)
         return os.path.join(self._folder, _KEPT, sanitise(owner), name)
 
     def _take_lock(self) -> OwnerLock:
         while True:
-            os.makedirs(self._folder, exist_ok=True)
+            self._make_private()
             with contextlib.suppress(FileNotFoundError):  # a slot that ended has just removed the empty folder
                 return OwnerLock(self._lock_of(self._owner))
 
@@ -109,5 +123,20 @@ class LocalFiles:
                     shutil.rmtree(os.path.join(self._folder, name), ignore_errors=True)
 
 
+def _make_own(folder: str) -> None:
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder, 0o700)
+    with contextlib.suppress(FileNotFoundError):  # just removed by a slot that ended; the next try makes it again
+        found = os.lstat(folder)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            raise StorageError(
+                f'"{folder}" is not a folder of this user\'s',
+                detail="what lies there could be read, or exchanged, by others",
+                hint="delete it, or name another folder: local_folder=…",
+            )
+        if found.st_mode & 0o077:
+            os.chmod(folder, 0o700)
+
+
 def _default_root() -> str:
-    return os.path.join(tempfile.gettempdir(), f"cutwater-{os.getuid()}")
+    return os.path.join(tempfile.gettempdir(), f"cutwater-{os.geteuid()}")

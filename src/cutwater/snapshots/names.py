@@ -11,10 +11,12 @@ from urllib.parse import quote
 import xxhash
 
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
+from cutwater.protocol.retention import FileKind, SnapshotKey, StoredFile
 
 #: The folder of a job's files that several snapshots share.
 SHARED = "shared"
 _NAME_LENGTH_MAX = 160
+_SNAPSHOT_FILE = re.compile(r"/chk-(\d+)/([^/]*)-a(\d+)\.(?:state|json)$")
 _SHARED_NAME = re.compile(r"^(.*)-c(\d+)-a(\d+)-([^/]+)$")
 
 
@@ -48,6 +50,17 @@ def writer_of_shared(path: str) -> tuple[int, int]:
     """The checkpoint and the attempt that a shared file was first written for."""
     match = _SHARED_NAME.match(path)
     return (int(match[2]), int(match[3])) if match else (-1, -1)
+
+
+def stored_file(path: str) -> StoredFile | None:
+    """What a file in the folder of a job is; None: no part of a snapshot."""
+    if f"/{SHARED}/" in path:
+        return StoredFile(path, FileKind.SHARED, SnapshotKey(*writer_of_shared(path)))
+    match = _SNAPSHOT_FILE.search(path)
+    if match is None:
+        return None
+    kind = FileKind.MANIFEST if match[2] == "manifest" else FileKind.STATE
+    return StoredFile(path, kind, SnapshotKey(int(match[1]), int(match[3])))
 
 
 def table_name(task: TaskId, operator: str, state: str, number: int, attempt: AttemptNumber) -> str:

@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from cutwater.errors import SnapshotDamagedError, StorageError
-from cutwater.snapshots.checksums import checksum_of, checksum_of_file
+from cutwater.errors import SnapshotDamagedError, SnapshotUntrustedError, StorageError
+from cutwater.signatures import Secret
+from cutwater.snapshots.checksums import checksum_of, checksum_of_file, is_strong
 from cutwater.snapshots.documents import unseal
 from cutwater.snapshots.format import (
     AttachedFile,
@@ -21,10 +22,14 @@ from cutwater.snapshots.format import (
     TaskSnapshot,
 )
 from cutwater.snapshots.local_files import LocalFiles
+from cutwater.snapshots.manifest_names import misplaced_name
 from cutwater.snapshots.names import manifest_name
 from cutwater.snapshots.redistribution import in_order
 from cutwater.snapshots.storage import Storage
 
+#: What the signature of a manifest is about. Not its folder: a savepoint may be moved.
+MANIFEST = "manifest"
+_NAME_LENGTH_MAX = 200
 _MANIFEST = re.compile(r"(?:^|/)manifest-a(\d+)\.json$")
 
 
@@ -41,7 +46,7 @@ def download_shared(storage: Storage, folder: str, file: SharedFile, local: str)
     path = shared_path(folder, file)
     with _told_if_missing(storage, path):
         storage.download(path, local)
-    _check(path, file, *checksum_of_file(local))
+    _check(path, file, *checksum_of_file(local, strong=is_strong(file.checksum)))
 
 
 def shared_path(folder: str, file: SharedFile) -> str:
@@ -52,7 +57,7 @@ def shared_path(folder: str, file: SharedFile) -> str:
 def read_checked(storage: Storage, path: str, file: DataFile | SharedFile | StateTable) -> bytes:
     """A file, if it is as it was written. May block. `path` is from the storage's root."""
     data = _read(storage, path)
-    _check(path, file, len(data), checksum_of(data))
+    _check(path, file, len(data), checksum_of(data, strong=is_strong(file.checksum)))
     return data
 
 
@@ -180,10 +185,13 @@ def attached_files(
     return {file.name: reader_of(file) for task in tasks for file in task.attached if file.operator == operator}
 
 
-def load_manifest(storage: Storage, folder: str, attempt: int | None = None) -> Manifest:
+def load_manifest(
+    storage: Storage, folder: str, attempt: int | None = None, *, secret: Secret | None = None
+) -> Manifest:
     """The manifest that this attempt published in this folder. Raises `SnapshotDamagedError` naming it. May block.
 
-    Without a number, for a folder whose journal isn't at hand: the newest attempt's.
+    Without a number, for a folder whose journal isn't at hand: the newest attempt's. With a secret: only one that was
+    signed with it, and that covers every file; then what the slots read is what a driver with this secret published.
     """
     if attempt is None:
         found = [int(match[1]) for path in storage.list(folder) if (match := _MANIFEST.search(path))]
@@ -191,8 +199,31 @@ def load_manifest(storage: Storage, folder: str, attempt: int | None = None) -> 
             raise SnapshotDamagedError(f'"{folder}" is no snapshot', detail="there is no manifest in it")
         attempt = max(found)
     path = _in_folder(folder, manifest_name(attempt))
-    manifest: Manifest = unseal(_read(storage, path), Manifest, path=path)
+    data = _read(storage, path)
+    return unseal_manifest(data, path=path, secret=secret)
+
+
+def unseal_manifest(data: bytes, *, path: str, secret: Secret | None = None) -> Manifest:
+    """A manifest whose names can be used as paths. Raises `SnapshotDamagedError`."""
+    manifest: Manifest = unseal(data, Manifest, path=path, about=MANIFEST, secret=secret)
+    misplaced = misplaced_name(manifest)
+    if misplaced is not None:
+        raise SnapshotDamagedError(
+            f'"{path}" names a file that can\'t be part of a snapshot', detail=repr(misplaced[:_NAME_LENGTH_MAX])
+        )
+    if secret is not None:
+        _check_covered(manifest, path)
     return manifest
+
+
+def _check_covered(manifest: Manifest, path: str) -> None:
+    for file in manifest.files:
+        if not is_strong(file.checksum):
+            raise SnapshotUntrustedError(
+                f'the signature of "{path}" does not cover all its files',
+                detail=f'"{file.path}" has a checksum that can be forged',
+                hint="restore another snapshot",
+            )
 
 
 def verify(storage: Storage | None, folder: str, manifest: Manifest) -> str | None:

@@ -7,8 +7,10 @@ returned from survives a crash of the machine.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
+import stat
 import threading
 import uuid
 from collections.abc import Iterator
@@ -138,7 +140,7 @@ class LocalStorage:
 
     def read(self, path: str) -> bytes:
         full = self._full(path)
-        with _explained("read", full), open(full, "rb") as file:
+        with _explained("read", full), open(full, "rb", opener=_open_regular) as file:
             return file.read()
 
     def upload(self, path: str, local: str) -> None:
@@ -150,7 +152,7 @@ class LocalStorage:
 
     def download(self, path: str, local: str) -> None:
         full = self._full(path)
-        with _explained("read", full), open(full, "rb") as source, open(local, "xb") as file:
+        with _explained("read", full), open(full, "rb", opener=_open_regular) as source, open(local, "xb") as file:
             shutil.copyfileobj(source, file, _PIECE_BYTES)
 
     def exists(self, path: str) -> bool:
@@ -199,7 +201,14 @@ class LocalStorage:
                 folder = os.path.dirname(folder)
 
     def _full(self, path: str) -> str:
-        return os.path.join(self._root, *parts_of_path(path))
+        """A link to another folder would lead out of the root just as ".." does."""
+        full = os.path.join(self._root, *parts_of_path(path))
+        folder = os.path.dirname(full)
+        if folder != self._root and path:
+            expected = os.path.join(os.path.realpath(self._root), os.path.relpath(folder, self._root))
+            if os.path.realpath(folder) != expected:
+                raise StorageError(f'"{full}" is not below "{self._root}"', detail="a folder on the way is a link")
+        return full
 
 
 class MemoryStorage:
@@ -385,8 +394,22 @@ def _created(full: str) -> IO[bytes]:
     for _ in range(_FOLDER_RACES_MAX):
         _make_folder(os.path.dirname(full))
         with contextlib.suppress(FileNotFoundError):
-            return open(full, "wb")
-    return open(full, "wb")
+            return open(full, "wb", opener=_open_itself)
+    return open(full, "wb", opener=_open_itself)
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """To read. A pipe or a device would let us wait for ever."""
+    descriptor = _open_itself(path, flags | os.O_NONBLOCK)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is not a regular file")
+
+
+def _open_itself(path: str, flags: int) -> int:
+    """Not what a link there leads to. Who may read it, the user's umask says."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def _create_from_nameless(full: str, data: bytes) -> bool:

@@ -41,6 +41,8 @@ class SavepointFolder:
     storage: Storage
     folder: str
     attempt: AttemptNumber
+    #: Checksums that a signature can rely on.
+    strong_checksums: bool = False
 
     def write(self, path: str, data: bytes) -> None:
         self.storage.write(f"{self.folder}/{path}", data)
@@ -96,7 +98,7 @@ class _OpenFile:
         assert self._writer is not None
         self._writer.close()
         data = self._sink.getvalue()
-        checksum = checksum_of(data)
+        checksum = checksum_of(data, strong=to.strong_checksums)
         to.write(path, data)
         groups = self.first_group, self.last_group
         return StateTable(operator, self.name, self.kind, self.rows, *groups, path, len(data), checksum)

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 import pyarrow as pa
-import xxhash
 
 from cutwater.canonical import StateKind
 from cutwater.errors import ConfigurationError
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
 from cutwater.protocol.state_layout import StateLayout
-from cutwater.snapshots.checksums import checksum_of, checksum_of_file
+from cutwater.snapshots.checksums import Checksum, checksum_of, checksum_of_file
 from cutwater.snapshots.format import (
     AttachedFile,
     Chunk,
@@ -111,13 +110,15 @@ class Destination:
     inline_bytes_max: int
     #: Where copies of the files of databases stay, for a restart on the same host.
     local: LocalFiles | None = None
+    #: Checksums that a signature can rely on.
+    strong_checksums: bool = False
 
 
 def write_task_snapshot(
     to: Destination, checkpoint: CheckpointId, task: TaskId, states: Sequence[tuple[str, FrozenOperator]]
 ) -> TaskSnapshot:
     """Writes what (operator uid, frozen state) give. On a background thread; blocks until the bytes are durable."""
-    run = _Run()
+    run = _Run(strong=to.strong_checksums)
     databases, new_bytes = _write_databases(to, checkpoint, task, states)
     for operator, frozen in states:
         if frozen.keyed is not None:
@@ -146,7 +147,7 @@ def write_task_savepoint(
     to: SavepointFolder, task: TaskId, states: Sequence[tuple[str, FrozenOperator]]
 ) -> TaskSnapshot:
     """The same in the form of savepoints: keyed state as tables, copies of prepared output, the rest as one file."""
-    run = _Run()
+    run = _Run(strong=to.strong_checksums)
     tables: list[StateTable] = []
     for operator, frozen in states:
         if frozen.keyed is not None:
@@ -180,7 +181,7 @@ def _write_attachments(
         for piece, data in enumerate(_gathered(attachment.pieces())):
             path = attached_name(task, number, piece, to.attempt)
             to.write(path, data)
-            pieces.append(DataFile(path, len(data), checksum_of(data)))
+            pieces.append(DataFile(path, len(data), checksum_of(data, strong=to.strong_checksums)))
         written.append(AttachedFile(operator, attachment.name, tuple(pieces)))
     return tuple(written)
 
@@ -238,7 +239,7 @@ def _write_database(
     for name, path in frozen.files().items():
         file = frozen.stored.get(name)
         if file is None:
-            size_bytes, checksum = checksum_of_file(path)
+            size_bytes, checksum = checksum_of_file(path, strong=to.strong_checksums)
             new_bytes += size_bytes
             if size_bytes <= min(to.inline_bytes_max, SMALL_FILE_BYTES_MAX):
                 small[name] = Path(path).read_bytes()
@@ -257,16 +258,16 @@ def _write_database(
 class _Run:
     """Bytes that grow chunk by chunk, with index and checksum; no step holds the GIL for long."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, strong: bool) -> None:
         # Of a BytesIO the whole value can be had without another copy.
         self._buffer = io.BytesIO()
-        self._hash = xxhash.xxh3_128()
+        self._checksum = Checksum(strong=strong)
         self._chunks: dict[tuple[str, str, PartKind, str], list[Chunk]] = {}
 
     def add(self, operator: str, name: str, kind: PartKind, group: int, data: bytes, *, form: str = "") -> None:
         self._begin(operator, name, kind, form).append(Chunk(group, self._buffer.tell(), len(data)))
         self._buffer.write(data)
-        self._hash.update(data)
+        self._checksum.update(data)
 
     def add_lists(self, operator: str, lists: Sequence[FrozenItems]) -> None:
         """Operator state; an empty list is a part too."""
@@ -282,7 +283,7 @@ class _Run:
         return self._buffer.getvalue()
 
     def checksum(self) -> str:
-        return self._hash.hexdigest()
+        return self._checksum.text()
 
     def parts(self) -> tuple[StatePart, ...]:
         return tuple(

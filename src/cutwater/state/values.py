@@ -20,6 +20,7 @@ from uuid import UUID
 import cloudpickle
 
 from cutwater.errors import SerializationError
+from cutwater.pickles import Loads
 
 _ARROW_STREAM = b"\xff\xff\xff\xff"
 PICKLE_PROTOCOL = 5
@@ -91,10 +92,10 @@ def dump_value(value: Any, *, state: str, key: Any) -> bytes:
         return _dump_by_value(value, [(key, value)], state=state)
 
 
-def load_value(data: bytes, *, state: str) -> Any:
+def load_value(data: bytes, *, state: str, loads: Loads = pickle.loads) -> Any:
     """The value that `dump_value` was given; raises `SerializationError` naming the state."""
     try:
-        return pickle.loads(data)
+        return loads(data)
     except Exception as error:
         raise _unreadable(state, f"{type(error).__name__}: {error}", _STILL_IMPORTABLE) from error
 
@@ -108,10 +109,10 @@ def dump_pairs(pairs: list[Pair], *, state: str) -> bytes:
         return _dump_by_value(pairs, pairs, state=state)
 
 
-def load_pairs(data: bytes, *, state: str, group: int) -> list[Pair]:
+def load_pairs(data: bytes, *, state: str, group: int, loads: Loads = pickle.loads) -> list[Pair]:
     """The pairs of one chunk; raises `SerializationError` naming state and group."""
     try:
-        pairs: list[Pair] = pickle.loads(data)
+        pairs: list[Pair] = loads(data)
     except Exception as error:
         hint = _STILL_IMPORTABLE
         if data.startswith(_ARROW_STREAM):

@@ -20,7 +20,7 @@ from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
 from cutwater.protocol.recovery import AttemptClaimed, SnapshotCompleted, run_of
 from cutwater.runtime.recovering import history_of
 from cutwater.snapshots.checksums import checksum_of
-from cutwater.snapshots.format import FORMAT_VERSION, Manifest, TaskSnapshot
+from cutwater.snapshots.format import FORMAT_VERSION, DatabaseFiles, Manifest, SharedFile, TaskSnapshot
 from cutwater.snapshots.storage import LocalStorage, MemoryStorage
 from cutwater.snapshots.store import SnapshotStore
 from cutwater.snapshots.writer import Destination, write_task_snapshot
@@ -355,3 +355,80 @@ def test_a_journal_of_a_version_without_runs_begins_a_new_one(storage: Interrupt
     store = SnapshotStore(storage, "job")
     history = history_of("latest", store, new_run=lambda: "fresh")
     assert (history.run, store.claim_attempt("fresh")[0]) == ("fresh", 5)
+
+
+class Reentrant(MemoryStorage):
+    """While it lists the job's files, something else happens once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], object] | None = None
+
+    def list(self, prefix: str) -> list[str]:
+        files = super().list(prefix)
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        return files
+
+
+def shared_by(checkpoint: int, *names: str) -> TaskSnapshot:
+    files = tuple(SharedFile(name, f"shared/t-0-0-c1-a1-{name}", 1, "x") for name in names)
+    return TaskSnapshot("t", 0, (), inline=b"", databases=(DatabaseFiles("t", 0, 1, files, {}),))
+
+
+def test_two_discards_at_once_leave_no_file_that_only_they_named_and_take_none_of_others():
+    storage = Reentrant()
+    store = SnapshotStore(storage, "job")
+    store.claim_attempt()
+    for name in "abc":
+        storage.write(f"job/shared/t-0-0-c1-a1-{name}", b"x")
+    for checkpoint, names in ((1, "ab"), (2, "ab"), (3, "bc")):
+        store.publish(manifest_of(checkpoint, 1, shared_by(checkpoint, *names)))
+    storage.meanwhile = lambda: store.discard(2)
+    store.discard(1)
+    assert storage.list("job/shared") == ["job/shared/t-0-0-c1-a1-b", "job/shared/t-0-0-c1-a1-c"]
+    assert [path for path in storage.list("job") if "/chk-" in path] == ["job/chk-3/manifest-a1.json"]
+
+
+def test_a_discard_that_fails_does_not_stop_the_one_that_waits():
+    storage = Reentrant()
+    store = SnapshotStore(storage, "job")
+    store.claim_attempt()
+    for checkpoint in (1, 2, 3):
+        store.publish(manifest_of(checkpoint, 1))
+
+    def interrupted() -> None:
+        store.discard(2)
+        raise_storage_error()
+
+    storage.meanwhile = interrupted
+    with pytest.raises(StorageError):
+        store.discard(1)
+    assert [path for path in storage.list("job") if "/chk-2" in path] == []
+    store.discard(1)
+    assert store.still_there(store.journal()) == (3,)
+
+
+def test_a_manifest_that_cant_be_read_is_reported_and_keeps_what_it_may_name():
+    storage = MemoryStorage()
+    store = SnapshotStore(storage, "job")
+    store.claim_attempt()
+    storage.write("job/shared/t-0-0-c1-a1-a", b"x")
+    for checkpoint in (1, 2):
+        store.publish(manifest_of(checkpoint, 1, shared_by(checkpoint, "a")))
+    storage.write("job/chk-2/manifest-a1.json", b"{}")
+    again = SnapshotStore(storage, "job")
+    again.claim_attempt()
+    with pytest.raises(SnapshotDamagedError, match="job/chk-2/manifest-a1"):
+        again.discard(1)
+    assert storage.list("job/shared") == ["job/shared/t-0-0-c1-a1-a"]
+    assert storage.list("job/chk-1") == []
+
+
+def test_a_manifest_in_the_folder_of_another_checkpoint_does_not_verify(store: SnapshotStore, storage: Interrupted):
+    store.claim_attempt()
+    store.publish(manifest_of(6, 1))
+    store.publish(manifest_of(7, 1))
+    storage.write("job/chk-7/manifest-a1.json", storage.read("job/chk-6/manifest-a1.json"))
+    assert "is of another snapshot" in (store.verify(7) or "")

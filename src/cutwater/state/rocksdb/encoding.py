@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cutwater.errors import ConfigurationError
+from cutwater.pickles import Loads
 from cutwater.protocol.key_groups import canonical_bytes
 
 NAME_BYTES_MAX = 255
@@ -75,12 +76,12 @@ def payload_of(stored: bytes) -> bytes:
     return stored[5 + _LENGTH.unpack_from(stored, 1)[0] :]
 
 
-def keys_of(stored: bytes, *encoded: bytes) -> tuple[Any, ...]:
+def keys_of(stored: bytes, *encoded: bytes, loads: Loads = pickle.loads) -> tuple[Any, ...]:
     """The keys that `packed` was given, from their bytes or from the value."""
     if stored[0] == 0:
         return tuple(map(read_key, encoded))
-    keys: tuple[Any, ...] = pickle.loads(stored[5 : 5 + _LENGTH.unpack_from(stored, 1)[0]])
-    return keys
+    keys = loads(stored[5 : 5 + _LENGTH.unpack_from(stored, 1)[0]])
+    return keys if type(keys) is tuple else (keys,) * len(encoded)  # none of them could be read
 
 
 def read_key(data: bytes) -> Any:
