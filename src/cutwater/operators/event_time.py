@@ -24,8 +24,10 @@ from cutwater.operators.timestamps import (
 )
 from cutwater.operators.user_code import raise_user_error, shown
 from cutwater.protocol.event_time import SplitClocks, WatermarkStrategy, bounded_watermark, limited_watermark
+from cutwater.protocol.group_time import TaskTime
+from cutwater.protocol.group_time import restored_watermark as slowest_of
 from cutwater.protocol.ids import CheckpointId
-from cutwater.protocol.watermarks import MAX_TIMESTAMP_MS
+from cutwater.protocol.watermarks import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 
 __all__ = [
     "AssignTimestampsOperator",
@@ -265,12 +267,9 @@ def frozen_watermark(
 def restored_watermark(context: OperatorContext, name: str = WATERMARK_STATE) -> int | None:
     """Where event time goes on after a restore: where this task was, or the slowest, if there were more or fewer.
 
-    A task in which event time hadn't begun has told nothing: if it was one of them, it begins anew.
+    A task in which event time hadn't begun has told nothing: if it was one of them, it begins anew. What keys see is
+    for `KeyTime` to say.
     """
-    told = [_decode(item) for item in context.restored_lists.get(name, [])]
-    own = [
-        watermark_ms for task, tasks, watermark_ms in told if (task, tasks) == (context.subtask, context.parallelism)
-    ]
-    others = [watermark_ms for _, tasks, watermark_ms in told if tasks != context.parallelism]
-    all_had_begun = all(len(others) == tasks for _, tasks, _ in told)
-    return min(own or (others if all_had_begun else ()), default=None)
+    told = [TaskTime(*_decode(item)) for item in context.restored_lists.get(name, [])]
+    reached_ms = slowest_of(told, subtask=context.subtask, parallelism=context.parallelism)
+    return None if reached_ms == MIN_TIMESTAMP_MS else reached_ms

@@ -17,13 +17,12 @@ from cutwater.batches import Batch, ObjectBatch, Times, rows_of, times_of
 from cutwater.errors import UserError
 from cutwater.graph.keys import KeySelector
 from cutwater.operators.contract import PYTHON_ROWS_MAX, Operator, OperatorContext, OperatorSnapshot
-from cutwater.operators.event_time import frozen_watermark, restored_watermark
+from cutwater.operators.key_time import KeyTime, TimersAhead, known
 from cutwater.operators.state_handles import StateHandles
 from cutwater.operators.timers import EVENT_TIMERS, PROCESSING_TIMERS, take_due, time_ms_of
 from cutwater.operators.user_code import keys_of, map_rows, name_of, raise_user_error, shown
 from cutwater.protocol.ids import CheckpointId
 from cutwater.protocol.timers import Timer
-from cutwater.protocol.watermarks import MAX_TIMESTAMP_MS
 from cutwater.state.contract import (
     Aggregate,
     AggregatingState,
@@ -69,7 +68,7 @@ class FunctionContext:
         self.parallelism = context.parallelism
         #: The event time of the current record, or that of the timer in `on_timer`; None: it has none.
         self.timestamp_ms: int | None = None
-        #: How far event time has come; None: nobody knows yet.
+        #: How far event time has come, for the current key if there is one; None: nobody knows yet.
         self.watermark_ms: int | None = None
         #: In `on_timer`: which kind of timer it is.
         self.timer_kind: TimerKind | None = None
@@ -215,7 +214,6 @@ class FunctionOperator(Operator):
         self._backend: KeyedBackend | None = None
         self._event_timers: TimerState | None = None
         self._processing_timers: TimerState | None = None
-        self._watermark_ms: int | None = None
         self._opened = False
 
     def open(self, context: OperatorContext) -> None:
@@ -223,7 +221,8 @@ class FunctionOperator(Operator):
         if self._is_keyed():
             self._backend = context.keyed_backend()
         self._function_context = self._make_function_context(self._backend)
-        self._tell_watermark(restored_watermark(context))
+        self._key_time = KeyTime(context, keyed=self._is_keyed())
+        self._tell_watermark()
         self._function_context._no_timer_hint = "set timers in process: there is no key in open"
         self._opened = True  # before it is: a failure half-way must still be closed
         if hasattr(self._function, "open"):
@@ -239,9 +238,9 @@ class FunctionOperator(Operator):
         self._open_timers()
 
     def on_watermark(self, timestamp_ms: int) -> None:
-        self._tell_watermark(timestamp_ms)
+        self._advance(timestamp_ms)
         if self._event_timers is not None:
-            self._fire("event", self._event_timers, timestamp_ms)
+            self._fire("event", self._event_timers, self._key_time.watermark_ms)
 
     def next_wall_ms(self) -> int | None:
         return None if self._processing_timers is None else self._processing_timers.next_time()
@@ -253,7 +252,7 @@ class FunctionOperator(Operator):
     def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
         pickled = tuple(found for context in self._contexts() for found in context._pickled())
         keyed = None if self._backend is None else self._backend.freeze()
-        return OperatorSnapshot(keyed, frozen_watermark(self.context, self._watermark_ms), pickled)
+        return OperatorSnapshot(keyed, self._key_time.freeze(), pickled)
 
     def close(self) -> None:
         try:
@@ -272,15 +271,53 @@ class FunctionOperator(Operator):
     def _make_function_context(self, backend: KeyedBackend | None) -> FunctionContext:
         return FunctionContext(self.context, backend)
 
+    # Event time.
+
     def _contexts(self) -> Iterator[FunctionContext]:
         """All that must know the time."""
         yield self._function_context
 
-    def _tell_watermark(self, timestamp_ms: int | None) -> None:
+    def _advance(self, timestamp_ms: int) -> None:
+        some_were_ahead = self._key_time.some_are_ahead
+        self._key_time.advance(timestamp_ms)
+        self._tell_watermark()
+        if some_were_ahead and not self._key_time.some_are_ahead:
+            self._open_timers()
+
+    def _tell_watermark(self) -> None:
         for context in self._contexts():
-            context.watermark_ms = timestamp_ms
-        if timestamp_ms != MAX_TIMESTAMP_MS:  # a later run may find more input: time goes on from what records said
-            self._watermark_ms = timestamp_ms
+            context.watermark_ms = known(self._key_time.watermark_ms)
+
+    def _tell_now(self) -> None:
+        """What the keys at hand have reached."""
+        self._function_context.watermark_ms = known(self._key_time.now_ms)
+
+    def _turn_to(self, key: Any) -> None:
+        """The state is that of this key, and the time."""
+        assert self._backend is not None, "timers without a key"
+        self._backend.set_current_key(key)
+        if self._key_time.some_are_ahead:
+            self._key_time.turn_to(key)
+            self._tell_now()
+
+    def _turn_back(self) -> None:
+        if self._key_time.some_are_ahead:
+            self._key_time.turn_back()
+            self._tell_now()
+
+    def _in_step(self, batch: Batch, key: KeySelector | None) -> Iterable[Batch]:
+        """The batch in parts whose keys have come equally far; nearly always, and without a key, as it is."""
+        return (batch,) if key is None or not self._key_time.some_are_ahead else self._parts(batch, key)
+
+    def _parts(self, batch: Batch, key: KeySelector) -> Iterator[Batch]:
+        for part in self._key_time.parts(batch, keys_of(key, batch, operator=self.context.name)):
+            self._tell_now()
+            yield part
+        self._tell_now()
+
+    def _timers_of_events(self, backend: KeyedBackend) -> TimerState:
+        timers = backend.timer_state(EVENT_TIMERS)
+        return TimersAhead(timers, backend, self._key_time) if self._key_time.some_are_ahead else timers
 
     # Timers.
 
@@ -291,7 +328,7 @@ class FunctionOperator(Operator):
         elif self._on_timer is None:
             context._no_timer_hint = "give the function's object a method on_timer(self, time_ms, context)"
         else:
-            self._event_timers = self._backend.timer_state(EVENT_TIMERS)
+            self._event_timers = self._timers_of_events(self._backend)
             self._processing_timers = self._backend.timer_state(PROCESSING_TIMERS)
             context._timers = {"event": self._event_timers, "processing": self._processing_timers}
 
@@ -311,12 +348,12 @@ class FunctionOperator(Operator):
                 self._emit_outputs(context, np.array(times, np.int64) if kind == "event" else None)
                 times = []
         context.timer_kind = None
+        self._turn_back()
         self._emit_outputs(context, np.array(times, np.int64) if kind == "event" else None)
 
     def _call_on_timer(self, timer: Timer, context: FunctionContext) -> None:
-        assert self._backend is not None, "timers without a key"
         assert self._on_timer is not None, "timers that nobody can have set"
-        self._backend.set_current_key(timer.key)
+        self._turn_to(timer.key)
         try:
             outputs = self._on_timer(timer.time_ms, context)
             if outputs is not None:
@@ -330,6 +367,13 @@ class FunctionOperator(Operator):
     def _run(
         self, process: ProcessFunction, batch: Batch, *, context: FunctionContext, key: KeySelector | None
     ) -> None:
+        for part in self._in_step(batch, key):
+            self._run_part(process, part, context=context, key=key)
+        context._sweep()
+
+    def _run_part(
+        self, process: ProcessFunction, batch: Batch, *, context: FunctionContext, key: KeySelector | None
+    ) -> None:
         times = times_of(batch)
         keys = None if key is None else keys_of(key, batch, operator=self.context.name)
         if times is not None:
@@ -341,9 +385,8 @@ class FunctionOperator(Operator):
             else:
                 self._run_keyed_rows(process, rows_of(batch), keys, context)
         self._emit_outputs(context, times)
-        if self._event_timers is not None and context.watermark_ms is not None:
-            self._fire("event", self._event_timers, context.watermark_ms)
-        context._sweep()
+        if self._event_timers is not None:
+            self._fire("event", self._event_timers, self._key_time.watermark_ms)
 
     def _emit_outputs(self, context: FunctionContext, times: Times | None) -> None:
         outputs, side_outputs = context._take_outputs()
@@ -404,6 +447,10 @@ class FunctionOperator(Operator):
         return [end - start for start, end in pairwise(ends)]
 
     def _map(self, function: Callable[[Any], Any], batch: Batch, *, key: KeySelector | None) -> None:
+        for part in self._in_step(batch, key):
+            self._map_part(function, part, key=key)
+
+    def _map_part(self, function: Callable[[Any], Any], batch: Batch, *, key: KeySelector | None) -> None:
         rows = rows_of(batch)
         if key is None:
             outputs = map_rows(function, rows, operator=self.context.name)

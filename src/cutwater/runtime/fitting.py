@@ -6,7 +6,7 @@ What a changed program no longer has a place for would be lost without a word, s
 from __future__ import annotations
 
 from cutwater.errors import ConfigurationError, GraphError
-from cutwater.graph.model import ExecutionGraph
+from cutwater.graph.model import ExecutionGraph, Partitioning
 from cutwater.operators.event_time import WATERMARK_STATE
 from cutwater.runtime.chain import INPUT_TIME_STATE
 from cutwater.runtime.sources import decode_assigner
@@ -27,7 +27,8 @@ def check_fits(graph: ExecutionGraph, manifest: Manifest, *, drop_unknown: bool 
             hint="give the operators the uids they had; allow_non_restored_state=True drops their state",
         )
     before = {uid: vertex.max_parallelism for vertex in manifest.vertices for uid in vertex.operators}
-    for uid in sorted(_keyed_operators(manifest)):
+    # Event time is kept by key group too: with others a key would have the time of some other key.
+    for uid in sorted(_keyed_operators(manifest) | (_timed_operators(manifest) & _receivers_by_key(graph))):
         if uid in max_parallelism and before[uid] != max_parallelism[uid]:
             raise ConfigurationError(
                 f'the state of operator "{uid}" in chk-{manifest.checkpoint} has {before[uid]} key groups, '
@@ -37,8 +38,9 @@ def check_fits(graph: ExecutionGraph, manifest: Manifest, *, drop_unknown: bool 
 
 
 def key_groups_of(manifest: Manifest) -> int | None:
-    """Into how many key groups the snapshot's keyed state is divided; None: it has none, or operators differ."""
-    keyed = _keyed_operators(manifest)
+    """Into how many key groups the snapshot's keyed state, or else its event time, is divided; None: it has neither, or
+    operators differ."""
+    keyed = _keyed_operators(manifest) or _timed_operators(manifest)
     found = {shape.max_parallelism for shape in manifest.vertices if keyed.intersection(shape.operators)}
     return found.pop() if len(found) == 1 else None
 
@@ -65,3 +67,14 @@ def _keyed_operators(manifest: Manifest) -> set[str]:
     in_parts = {part.operator for task in manifest.tasks for part in task.parts if part.kind == "keyed" and part.chunks}
     in_databases = {database.operator for task in manifest.tasks for database in task.databases}
     return in_parts | in_databases | {table.operator for task in manifest.tasks for table in task.tables}
+
+
+def _timed_operators(manifest: Manifest) -> set[str]:
+    """At the head of a chain that event time had come to."""
+    return {
+        part.operator for task in manifest.tasks for part in task.parts if part.name == INPUT_TIME_STATE and part.chunks
+    }
+
+
+def _receivers_by_key(graph: ExecutionGraph) -> set[str]:
+    return {edge.receiver for edge in graph.edges if edge.partitioning is Partitioning.HASH}

@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from cutwater.errors import ConfigurationError, GraphError
+from cutwater.graph.model import Partitioning
 from cutwater.protocol.splits import AssignerState, Split
-from cutwater.runtime.fitting import check_fits
+from cutwater.runtime.fitting import check_fits, key_groups_of
 from cutwater.runtime.sources import encode_assigner
 from cutwater.snapshots.format import Chunk, Manifest, StatePart, TaskSnapshot, VertexShape
 
@@ -16,9 +17,11 @@ DONE = AssignerState((), frozenset({"a"}), complete=True)
 UNREAD = AssignerState((Split("b", b""),), frozenset({"a", "b"}), complete=True)
 
 
-def graph(*uids: str, max_parallelism: int = 128) -> Any:
+def graph(*uids: str, max_parallelism: int = 128, keyed: str = "") -> Any:
     operators = [SimpleNamespace(uid=uid) for uid in uids]
-    return SimpleNamespace(vertices=[SimpleNamespace(operators=operators, max_parallelism=max_parallelism)])
+    edges = [SimpleNamespace(receiver=keyed, partitioning=Partitioning.HASH)] if keyed else []
+    vertices = [SimpleNamespace(operators=operators, max_parallelism=max_parallelism)]
+    return SimpleNamespace(vertices=vertices, edges=edges)
 
 
 def manifest(*, books: AssignerState = DONE, count_has_state: bool = True) -> Manifest:
@@ -60,9 +63,18 @@ def test_another_number_of_key_groups_is_refused() -> None:
         check_fits(graph("books", "count", max_parallelism=256), manifest())
 
 
+def only_time(name: str = "input-time") -> Manifest:
+    part = StatePart("count", name, "union", (Chunk(0, 0, 1),))
+    return msgspec.structs.replace(manifest(), tasks=(TaskSnapshot("books", 0, (part,), inline=b"x"),))
+
+
 @pytest.mark.parametrize("name", ["input-time", "watermark"])
 def test_an_operator_of_which_only_the_time_is_left_may_go(name: str) -> None:
-    told = manifest()
-    part = StatePart("count", name, "union", (Chunk(0, 0, 1),))
-    only_time = msgspec.structs.replace(told, tasks=(TaskSnapshot("books", 0, (part,), inline=b"x"),))
-    check_fits(graph("tally"), only_time)
+    check_fits(graph("tally"), only_time(name))
+
+
+def test_the_event_time_of_keys_goes_by_key_group_as_their_state_does() -> None:
+    with pytest.raises(ConfigurationError, match="max_parallelism=128"):
+        check_fits(graph("books", "count", max_parallelism=256, keyed="count"), only_time())
+    check_fits(graph("books", "count", max_parallelism=256), only_time())
+    assert key_groups_of(only_time()) == 128

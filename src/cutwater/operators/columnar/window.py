@@ -16,11 +16,10 @@ from cutwater.batches import Batch, schema_with_times
 from cutwater.operators.columnar.plan import AggregatePlan
 from cutwater.operators.columnar.slices import SLICE_COLUMN, Slices, slice_times_of
 from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot
-from cutwater.operators.event_time import frozen_watermark, restored_watermark
+from cutwater.operators.key_time import KeyTime
 from cutwater.protocol.ids import CheckpointId
-from cutwater.protocol.watermarks import MIN_TIMESTAMP_MS
 from cutwater.state.columnar.buffers import Integers, plain_type
-from cutwater.state.columnar.key_groups import refuse_null_keys
+from cutwater.state.columnar.key_groups import RowGroups, refuse_null_keys
 from cutwater.state.columnar.table import AggregateTable, FrozenTables, restored_tables
 
 SLICES_STATE = "slices"
@@ -37,22 +36,29 @@ class WindowColumnsOperator(Operator):
         self._slices = slices
         self._late_tag = late_tag
         self._partial = late_tag is None
-        self._watermark_ms = MIN_TIMESTAMP_MS
         self._schema = window_schema(plan)
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
         self._tables = restored_tables(context.restored_keyed(), SLICES_STATE, self._plan.layout, operator=context.name)
-        restored = restored_watermark(context)
-        if restored is not None:
-            self._watermark_ms = restored
+        self._key_time = KeyTime(context)
+        self._groups = RowGroups(context.max_parallelism)
 
     def process(self, batch: Batch, port: int) -> None:
         assert isinstance(batch, pa.RecordBatch)
+        if not self._partial:
+            refuse_null_keys(batch, self._plan.key_names, operator=self.context.name)
+        if self._key_time.some_are_ahead:
+            for part in self._key_time.parts_by_group(batch, self._groups.of(self._plan.keys_of(batch))):
+                self._take(part)
+        else:
+            self._take(batch)
+
+    def _take(self, batch: pa.RecordBatch) -> None:
+        """Rows whose keys have come equally far."""
         if self._partial:
             starts: Integers = batch.column(SLICE_COLUMN).to_numpy()
         else:
-            refuse_null_keys(batch, self._plan.key_names, operator=self.context.name)
             times = slice_times_of(batch, self.context.name)
             starts = self._slices.starts_of(self._slices.numbers_of(times))
         found = np.unique(starts).tolist()
@@ -63,9 +69,9 @@ class WindowColumnsOperator(Operator):
             self._add(start, batch.take(pa.array(np.flatnonzero(starts == start))))
 
     def on_watermark(self, timestamp_ms: int) -> None:
-        since_ms, self._watermark_ms = self._watermark_ms, max(self._watermark_ms, timestamp_ms)
-        for window in self._due(since_ms):
+        for window in self._due(timestamp_ms):  # before time advances: what keys had reached by then, they have fired
             self._fire(window)
+        self._key_time.advance(timestamp_ms)
         for start in [start for start in self._tables if self._is_over(self._slices.last_window_of(start))]:
             del self._tables[start]
 
@@ -73,8 +79,7 @@ class WindowColumnsOperator(Operator):
         frozen = FrozenTables(SLICES_STATE, self._plan.layout, self.context.max_parallelism)
         for start, table in self._tables.items():
             frozen.add(table, start)
-        reached = None if self._watermark_ms == MIN_TIMESTAMP_MS else self._watermark_ms
-        return OperatorSnapshot(keyed=frozen, lists=frozen_watermark(self.context, reached))
+        return OperatorSnapshot(keyed=frozen, lists=self._key_time.freeze())
 
     def _add(self, start: int, rows: pa.RecordBatch) -> None:
         if self._is_over(self._slices.last_window_of(start)):
@@ -93,14 +98,14 @@ class WindowColumnsOperator(Operator):
         else:
             self.context.metrics.late_records += pc.sum(self._plan.partial_row_counts_of(rows)).as_py()
 
-    def _due(self, since_ms: int) -> list[int]:
-        """Windows with records that have ended since, earliest first."""
-        size = self._slices.size_ms
+    def _due(self, upto_ms: int) -> list[int]:
+        """Windows with records that end behind the watermark and up to this time, earliest first."""
+        size, since_ms = self._slices.size_ms, self._key_time.watermark_ms
         ended = {
             window
             for start in self._tables
             for window in self._slices.windows_of(start)
-            if since_ms < window + size - 1 <= self._watermark_ms
+            if since_ms < window + size - 1 <= upto_ms
         }
         return sorted(ended)
 
@@ -108,8 +113,15 @@ class WindowColumnsOperator(Operator):
         tables = [self._tables[start] for start in self._slices.slices_of(window) if start in self._tables]
         batch = tables[0].as_batch() if len(tables) == 1 else _merged(tables)
         end = window + self._slices.size_ms
+        if self._key_time.some_are_ahead:
+            batch = self._without_keys_ahead(batch, end)
         for first in range(0, batch.num_rows, ROWS_PER_RESULT_MAX):
             self.context.emit(self._results(batch.slice(first, ROWS_PER_RESULT_MAX), window, end))
+
+    def _without_keys_ahead(self, batch: pa.RecordBatch, end: int) -> pa.RecordBatch:
+        """Without the keys that have passed the end of the window: they gave their result in a former task."""
+        reached = self._key_time.of_groups(self._groups.of(batch.columns[: len(self._plan.keys)]))
+        return batch.filter(pa.array(reached < end - 1))
 
     def _results(self, batch: pa.RecordBatch, start: int, end: int) -> pa.RecordBatch:
         keys = len(self._plan.keys)
@@ -119,7 +131,7 @@ class WindowColumnsOperator(Operator):
         return pa.RecordBatch.from_arrays([*columns, times], schema=self._schema)
 
     def _is_over(self, window: int) -> bool:
-        return window + self._slices.size_ms - 1 <= self._watermark_ms
+        return window + self._slices.size_ms - 1 <= self._key_time.now_ms
 
 
 def window_schema(plan: AggregatePlan) -> pa.Schema:

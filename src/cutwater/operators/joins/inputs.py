@@ -19,12 +19,11 @@ from cutwater.batches import Batch, Times, take_rows, times_of
 from cutwater.errors import BadTimestampError
 from cutwater.graph.keys import KeySelector
 from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot
-from cutwater.operators.event_time import frozen_watermark, restored_watermark
 from cutwater.operators.joins.buffers import KeyedBuffers, open_buffers
 from cutwater.operators.joins.pairing import LEFT, Pairing
+from cutwater.operators.key_time import KeyTime
 from cutwater.operators.user_code import keys_of
 from cutwater.protocol.ids import CheckpointId
-from cutwater.protocol.watermarks import MIN_TIMESTAMP_MS
 from cutwater.state.contract import KeyedBackend, TimerState
 
 JoinKind = Literal["inner", "left", "right", "full"]
@@ -58,12 +57,10 @@ class JoinOperator(Operator):
     def __init__(self, inputs: JoinInputs) -> None:
         self._inputs = inputs
         self._backend: KeyedBackend | None = None
-        self._watermark_ms = MIN_TIMESTAMP_MS
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        restored_ms = restored_watermark(context)
-        self._watermark_ms = MIN_TIMESTAMP_MS if restored_ms is None else restored_ms
+        self._key_time = KeyTime(context)
         self._backend = context.keyed_backend()
         self._set_current_key = self._backend.set_current_key
         self._timers: TimerState = self._backend.timer_state(TIMERS_STATE)
@@ -73,6 +70,16 @@ class JoinOperator(Operator):
         self._pairs = PairOutput(self._inputs.pairing, context)
 
     def process(self, batch: Batch, port: int) -> None:
+        if self._key_time.some_are_ahead:
+            keys = keys_of(self._inputs.keys[port], batch, operator=self.context.name)
+            for part in self._key_time.parts(batch, keys):
+                self._process_part(part, port)
+        else:
+            self._process_part(batch, port)
+        self._pairs.flush()
+
+    def _process_part(self, batch: Batch, port: int) -> None:
+        """Records whose keys have come equally far."""
         times = timestamps_of(batch, operator=self.context.name)
         late = self._is_late(times)
         if late is not None:
@@ -85,12 +92,11 @@ class JoinOperator(Operator):
             self._buffers.flush()
             if refused:
                 self._refuse_late(port, batch, refused)
-        self._pairs.flush()
 
     def on_watermark(self, timestamp_ms: int) -> None:
-        if timestamp_ms <= self._watermark_ms:
+        if timestamp_ms <= self._key_time.watermark_ms:
             return
-        self._watermark_ms = timestamp_ms
+        self._key_time.advance(timestamp_ms)
         for timer in self._timers.due(timestamp_ms):
             self._on_timer(timer.key, timer.namespace)
         self._buffers.flush()
@@ -100,8 +106,7 @@ class JoinOperator(Operator):
         assert self._backend is not None, "not open"
         keyed = self._backend.freeze()
         self._buffers.frozen()
-        known = None if self._watermark_ms == MIN_TIMESTAMP_MS else self._watermark_ms
-        return OperatorSnapshot(keyed=keyed, lists=frozen_watermark(self.context, known))
+        return OperatorSnapshot(keyed=keyed, lists=self._key_time.freeze())
 
     def close(self) -> None:
         if self._backend is not None:

@@ -42,12 +42,12 @@ class IntervalJoinOperator(JoinOperator):
 
     def _is_late(self, times: Times) -> npt.NDArray[np.bool_] | None:
         # A partner at `time + low` is dropped when the watermark reaches `time`: up to then all are still there.
-        late = times <= self._watermark_ms
+        late = times <= self._key_time.now_ms
         return late if late.any() else None
 
     def _take(self, port: int, *, keys: list[Any], times: list[int], rows: list[Any]) -> list[int]:
         low, high, preserved = self._low[port], self._high[port], self._preserved[port]
-        kept_after_ms = self._watermark_ms - high
+        kept_after_ms = self._key_time.now_ms - high
         get, pairs = self._buffers.get, self._pairs
         for key, time, row in zip(keys, times, rows, strict=True):
             buffer = get(key)
@@ -116,7 +116,7 @@ class IntervalJoinOperator(JoinOperator):
 
     def _drop_useless(self, port: int, side: Side) -> None:
         times, rows, had_ones = side
-        count = bisect_right(times, self._watermark_ms - self._high[port])
+        count = bisect_right(times, self._key_time.now_ms - self._high[port])
         if not count:
             return
         if had_ones is not None:
@@ -175,6 +175,6 @@ class OuterIntervalJoinOperator(IntervalJoinOperator):
     def on_watermark(self, timestamp_ms: int) -> None:
         super().on_watermark(timestamp_ms)
         waits_ms = max([0, *(high for high, preserved in zip(self._high, self._preserved, strict=True) if preserved)])
-        reached_ms = self._watermark_ms
+        reached_ms = self._key_time.watermark_ms
         # At the end of time nothing waits any more.
         self.context.emit_watermark(reached_ms if reached_ms == MAX_TIMESTAMP_MS else reached_ms - waits_ms)

@@ -23,7 +23,9 @@ from cutwater.operators.joins.inputs import PAIRS_MAX, give_out_late, timestamps
 from cutwater.operators.joins.pairing import LEFT, RIGHT, Pairing
 from cutwater.operators.joins.versions import Version, Versions
 from cutwater.operators.joins.waiting import Waiting, WaitingByKey, WaitingInList
+from cutwater.operators.key_time import KeyTime
 from cutwater.operators.user_code import keys_of, shown
+from cutwater.protocol.group_time import Floor, TaskTime
 from cutwater.protocol.ids import CheckpointId
 from cutwater.protocol.key_groups import KeyGroups
 from cutwater.protocol.watermarks import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
@@ -57,8 +59,10 @@ class LookupOperator(Operator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        self._restored_ms, known = _restored_copy(context)
-        self._versions = Versions(known)
+        copies = [_decode(item) for item in context.restored_lists.get(VERSIONS_STATE, [])]
+        told = [copy.time for copy in copies if copy.watermark_ms is not None]
+        self._key_time = KeyTime(context, keyed=self._inputs.stream_key is not None, told=told)
+        self._versions = Versions(_restored_versions(copies, context))
 
     def process(self, batch: Batch, port: int) -> None:
         if port == LEFT:
@@ -112,17 +116,19 @@ class LookupOperator(Operator):
             raise
         return keys
 
-    def _frozen_versions(self, watermark_ms: int | None) -> FrozenList:
+    def _frozen_versions(self) -> FrozenList:
         data = dump_pairs(self._versions.items(), state=VERSIONS_STATE)
-        item = msgspec.msgpack.encode((self.context.subtask, self.context.parallelism, watermark_ms, data))
-        return FrozenList(VERSIONS_STATE, (item,), "union")
+        told = self._key_time.told()
+        watermark_ms, floors = (None, ()) if told is None else (told.watermark_ms, told.floors)
+        copy = _Copy(self.context.subtask, self.context.parallelism, watermark_ms, data, floors)
+        return FrozenList(VERSIONS_STATE, (msgspec.msgpack.encode(copy),), "union")
 
 
 class LatestLookupOperator(LookupOperator):
     """Joins at once, with the newest version that has come. Event time is of use, but not needed."""
 
     def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
-        return OperatorSnapshot(lists=(self._frozen_versions(None),))
+        return OperatorSnapshot(lists=(self._frozen_versions(),))
 
     def _take_records(self, batch: Batch) -> None:
         rows = self._inputs.pairing.rows_of(batch, LEFT, operator=self.context.name)
@@ -147,32 +153,41 @@ class EventTimeLookupOperator(LookupOperator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
-        self._watermark_ms = self._restored_ms
         self._waiting = WaitingInList(context) if self._inputs.stream_key is None else WaitingByKey(context)
 
     def on_watermark(self, timestamp_ms: int) -> None:
-        if timestamp_ms <= self._watermark_ms:
+        if timestamp_ms <= self._key_time.watermark_ms:
             return
         assert self._waiting is not None, "not open"
-        self._watermark_ms = timestamp_ms
+        self._key_time.advance(timestamp_ms)
         times, asked = self._waiting.due(timestamp_ms)
         versions = [self._versions.valid_at(key, time) for time, (key, _) in zip(times, asked, strict=True)]
         self._join(asked, versions, times)
-        self._versions.forget_before(timestamp_ms)
+        if timestamp_ms != MAX_TIMESTAMP_MS:  # a later run may have more input, and ask for any time since
+            self._versions.forget_before(timestamp_ms)
 
     def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
         assert self._waiting is not None, "not open"
         keyed, lists = self._waiting.freeze()
-        return OperatorSnapshot(keyed=keyed, lists=(*lists, self._frozen_versions(self._watermark_ms)))
+        return OperatorSnapshot(keyed=keyed, lists=(*lists, self._frozen_versions()))
 
     def close(self) -> None:
         if self._waiting is not None:
             self._waiting.close()
 
     def _take_records(self, batch: Batch) -> None:
+        key = self._inputs.stream_key
+        if key is None or not self._key_time.some_are_ahead:
+            self._take_part(batch)
+            return
+        for part in self._key_time.parts(batch, keys_of(key, batch, operator=self.context.name)):
+            self._take_part(part)
+
+    def _take_part(self, batch: Batch) -> None:
+        """Records whose keys have come equally far."""
         assert self._waiting is not None, "not open"
         times = timestamps_of(batch, operator=self.context.name)
-        late = times <= self._watermark_ms
+        late = times <= self._key_time.now_ms
         if late.any():
             give_out_late(batch, np.flatnonzero(late), tag=self._inputs.late_tag, context=self.context)
             batch, times = take_rows(batch, np.flatnonzero(~late)), times[~late]
@@ -193,15 +208,30 @@ class EventTimeLookupOperator(LookupOperator):
         return keys_of(selector, batch, operator=self.context.name)
 
 
-def _restored_copy(context: OperatorContext) -> tuple[int, list[tuple[Any, list[Version]]]]:
-    """The watermark and the versions that the task goes on from: its own; if there were more or fewer tasks, those of
-    the one whose watermark was lowest. All have seen the same versions, and that one has forgotten the fewest."""
-    copies = [
-        msgspec.msgpack.decode(item, type=tuple[int, int, int | None, bytes])
-        for item in context.restored_lists.get(VERSIONS_STATE, [])
-    ]
-    if not copies:
-        return MIN_TIMESTAMP_MS, []
-    own = [copy for copy in copies if copy[:2] == (context.subtask, context.parallelism)]
-    _, _, watermark_ms, data = min(own or copies, key=lambda copy: MIN_TIMESTAMP_MS if copy[2] is None else copy[2])
-    return MIN_TIMESTAMP_MS if watermark_ms is None else watermark_ms, pickle.loads(data)
+class _Copy(msgspec.Struct, frozen=True, array_like=True):
+    """The versions that one task had, and how far event time was there (None: it had not begun)."""
+
+    subtask: int
+    parallelism: int
+    watermark_ms: int | None
+    data: bytes
+    floors: tuple[Floor, ...] = ()
+
+    @property
+    def time(self) -> TaskTime:
+        return TaskTime(self.subtask, self.parallelism, self.reached_ms, self.floors)
+
+    @property
+    def reached_ms(self) -> int:
+        return MIN_TIMESTAMP_MS if self.watermark_ms is None else self.watermark_ms
+
+
+_decode = msgspec.msgpack.Decoder(_Copy).decode
+
+
+def _restored_versions(copies: list[_Copy], context: OperatorContext) -> list[tuple[Any, list[Version]]]:
+    """The versions that the task goes on from: its own; if there were more or fewer tasks, those of the one whose
+    watermark was lowest. All have seen the same versions, and that one has forgotten the fewest."""
+    own = [copy for copy in copies if (copy.subtask, copy.parallelism) == (context.subtask, context.parallelism)]
+    chosen = min(own or copies, key=lambda copy: copy.reached_ms, default=None)
+    return [] if chosen is None else pickle.loads(chosen.data)

@@ -62,7 +62,7 @@ class AlignedWindowJoinOperator(WindowJoinOperator):
     def _is_late(self, times: Times) -> npt.NDArray[np.bool_] | None:
         windows = self._windows
         last_windows = times - (times - windows.offset_ms) % windows.every_ms
-        late = last_windows <= self._watermark_ms - windows.size_ms + 1
+        late = last_windows <= self._key_time.now_ms - windows.size_ms + 1
         return late if late.any() else None
 
     def _take(self, port: int, *, keys: list[Any], times: list[int], rows: list[Any]) -> list[int]:
@@ -82,7 +82,7 @@ class AlignedWindowJoinOperator(WindowJoinOperator):
         open_until = [
             (start, last_ms)
             for start in self._windows.starts_of(slice_start)
-            if (last_ms := start + self._windows.size_ms - 1) > self._watermark_ms
+            if (last_ms := start + self._windows.size_ms - 1) > self._key_time.now_ms
         ]
         if not open_until:
             return sides  # between two windows, and in none
@@ -126,14 +126,14 @@ class SessionWindowJoinOperator(WindowJoinOperator):
         self._windows = windows
         self._gaps_ms: list[int] = []
 
-    def process(self, batch: Batch, port: int) -> None:
+    def _process_part(self, batch: Batch, port: int) -> None:
         function = self._windows.gap_function
         if function is None:
             assert self._windows.gap_ms is not None
             self._gaps_ms = [self._windows.gap_ms] * batch.num_rows
         else:
             self._gaps_ms = gaps_of(function, rows_of(batch), operator=self.context.name)
-        super().process(batch, port)
+        super()._process_part(batch, port)
 
     def _is_late(self, times: Times) -> npt.NDArray[np.bool_] | None:
         return None  # what an open session takes in is not late, so `_take` decides
@@ -144,7 +144,7 @@ class SessionWindowJoinOperator(WindowJoinOperator):
             sessions: list[Any] | None = self._buffers.get(key)
             merged = [session for session in sessions or () if session[0] <= time + gap_ms and time <= session[1]]
             if not merged:
-                if time + gap_ms - 1 <= self._watermark_ms:
+                if time + gap_ms - 1 <= self._key_time.now_ms:
                     late.append(index)
                     continue
                 session: list[Any] = [time, time + gap_ms, [], []]
@@ -169,7 +169,7 @@ class SessionWindowJoinOperator(WindowJoinOperator):
             return
         for session in list(sessions):
             _, end, lefts, rights = session
-            if end - 1 <= self._watermark_ms:
+            if end - 1 <= self._key_time.now_ms:
                 self._join(lefts, rights, end - 1)
                 sessions.remove(session)
             else:

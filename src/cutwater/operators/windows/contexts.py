@@ -44,6 +44,9 @@ class PaneContext:
         self._pane: Pane = (None, None)
         self._merged: Sequence[Pane] = ()
 
+    def set_event_timers_in(self, timers: TimerState) -> None:
+        self._event = timers
+
     def point_at(self, pane: Pane, merged: Sequence[Pane] = ()) -> None:
         """The backend's current key must be this pane's."""
         self._pane = pane

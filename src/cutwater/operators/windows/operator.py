@@ -24,7 +24,7 @@ from cutwater.graph.keys import KeySelector
 from cutwater.operators.contract import OperatorContext
 from cutwater.operators.keyed_values import MISSING
 from cutwater.operators.process import FunctionContext, FunctionOperator
-from cutwater.operators.timers import EVENT_TIMERS, PROCESSING_TIMERS, take_due
+from cutwater.operators.timers import PROCESSING_TIMERS, take_due
 from cutwater.operators.user_code import keys_of, last_taken, raise_user_error, shown
 from cutwater.operators.windows.contexts import PaneContext, WindowContext
 from cutwater.operators.windows.evictors import TimedRecord
@@ -97,8 +97,6 @@ class WindowOperator(FunctionOperator):
         backend = self._keyed_backend
         self._contents = Panes(backend, CONTENTS_STATE, context)
         self._trigger_states = Panes(backend, TRIGGER_STATE, context)
-        self._event: TimerState = backend.timer_state(EVENT_TIMERS)
-        self._processing: TimerState = backend.timer_state(PROCESSING_TIMERS)
         self._pane_context = PaneContext(
             context, self._trigger_states, event=self._event, processing=self._processing, time=self._time
         )
@@ -106,19 +104,19 @@ class WindowOperator(FunctionOperator):
 
     def process(self, batch: Batch, port: int) -> None:
         self._begin()
-        self._take(batch)
-        watermark_ms, next_ms = self._function_context.watermark_ms, self._event.next_time()
-        if watermark_ms is not None and next_ms is not None and next_ms <= watermark_ms:
-            self._fire_event_timers(watermark_ms)
+        for part in self._in_step(batch, self._spec.key):
+            self._take(part)
+            next_ms = self._event.next_time()
+            if next_ms is not None and next_ms <= self._key_time.watermark_ms:
+                self._fire_event_timers()
         self._flush()
 
     def on_watermark(self, timestamp_ms: int) -> None:
         self._begin()
-        self._tell_watermark(timestamp_ms)
-        self._pane_context.watermark_ms = timestamp_ms
+        self._advance(timestamp_ms)
         if timestamp_ms == MAX_TIMESTAMP_MS:
             self._fire_last_processing_timers()
-        self._fire_event_timers(timestamp_ms)
+        self._fire_event_timers()
         self._flush()
 
     def next_wall_ms(self) -> int | None:
@@ -130,6 +128,7 @@ class WindowOperator(FunctionOperator):
         self._begin()
         for timer in take_due(self._processing, now_ms - 1, operator=self.context.name):
             self._ask_trigger(timer, "processing")
+        self._turn_back()
         self._flush()
 
     def _is_keyed(self) -> bool:
@@ -140,6 +139,18 @@ class WindowOperator(FunctionOperator):
 
     def _open_timers(self) -> None:
         self._function_context._no_timer_hint = "a window fires by its trigger: write one with timers, or use process"
+        backend = self._keyed_backend
+        self._event: TimerState = self._timers_of_events(backend)
+        self._processing: TimerState = backend.timer_state(PROCESSING_TIMERS)
+
+    def _advance(self, timestamp_ms: int) -> None:
+        super()._advance(timestamp_ms)
+        self._pane_context.set_event_timers_in(self._event)
+        self._pane_context.watermark_ms = self._function_context.watermark_ms
+
+    def _tell_now(self) -> None:
+        super()._tell_now()
+        self._pane_context.watermark_ms = self._function_context.watermark_ms
 
     # For subclasses.
 
@@ -271,11 +282,12 @@ class WindowOperator(FunctionOperator):
         lateness_ms = self._spec.lateness_ms if self._time == "event" else 0
         return min(window.max_timestamp_ms + lateness_ms, MAX_TIMESTAMP_MS)
 
-    def _fire_event_timers(self, upto_ms: int) -> None:
-        for timer in take_due(self._event, upto_ms, operator=self.context.name):
+    def _fire_event_timers(self) -> None:
+        for timer in take_due(self._event, self._key_time.watermark_ms, operator=self.context.name):
             self._ask_trigger(timer, "event")
             if len(self._result_times) >= _OUTPUTS_MAX:
                 self._flush()
+        self._turn_back()
 
     def _fire_last_processing_timers(self) -> None:
         """The input has ended before the wall clock came there: the last timer of each window is called now."""
@@ -290,7 +302,7 @@ class WindowOperator(FunctionOperator):
         window = self._window_of(pane)
         if window is None:
             return
-        self._keyed_backend.set_current_key(key)
+        self._turn_to(key)
         self._pane_context.point_at(pane)
         ask = self._trigger.on_event_time if kind == "event" else self._trigger.on_processing_time
         try:
@@ -334,7 +346,7 @@ class WindowOperator(FunctionOperator):
                 if window.max_timestamp_ms < MAX_TIMESTAMP_MS:
                     time_ms = window.max_timestamp_ms
                 elif time_ms == MAX_TIMESTAMP_MS:
-                    time_ms = self._watermark_ms
+                    time_ms = self._key_time.before_the_end_ms(contents_pane[0])
                 # Else a window without an end: its results have the time of what made it fire.
                 self._fire_window(current, window, contents_pane, time_ms)
                 if self._fold.mutable and not ends and not result.purges and not is_immutable(current):
