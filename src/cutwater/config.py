@@ -20,7 +20,7 @@ from typing import Any, TypedDict, TypeVar, cast
 from cutwater.durations import Duration, parse_duration
 from cutwater.errors import ConfigurationError
 from cutwater.protocol.modes import CheckpointMode
-from cutwater.protocol.restart import RestartSpecification, fixed_delay
+from cutwater.protocol.restart import RestartSpecification, Unspecified
 from cutwater.sizes import parse_size
 
 T = TypeVar("T")
@@ -179,7 +179,7 @@ class JobOptions:
     #: Where a slot keeps state on its local disk, and copies of it for a quick restart. None: the temporary folder.
     local_folder: str | None = None
     #: What happens after a failure; made by the functions of `cutwater.restart`.
-    restart: RestartSpecification = field(default_factory=lambda: fixed_delay(attempts=3, delay_seconds=10.0))
+    restart: RestartSpecification = field(default_factory=Unspecified)
     #: Idle slots kept ready to take over from a lost one.
     spare_slots: int = 0
     #: How long to wait for all slots before giving up.
@@ -213,6 +213,8 @@ class JobOptions:
                 'the state backend "rocksdb" needs a storage for its snapshots',
                 hint='set checkpoints=cw.Checkpoints(storage="file:///…"), a folder that every slot reaches',
             )
+        if self.restart == Unspecified():
+            _set(self, "restart", Unspecified(has_storage=self.checkpoints.storage is not None))
         if not callable(getattr(self.restart, "start", None)):
             raise ConfigurationError(
                 f"restart can't be {self.restart!r}", hint="give cw.restart.fixed_delay(attempts=3) or one of its kind"

@@ -18,6 +18,12 @@ class CutwaterError(Exception):
         self.detail = detail
         self.hint = hint
 
+    @property
+    def in_one_line(self) -> str:
+        """The fact and what it comes from, for reports of one line."""
+        cause = self.detail.partition("\n")[0]
+        return f"{self.fact} ({cause})" if cause and cause not in self.fact else self.fact
+
     def __str__(self) -> str:
         lines = [self.fact]
         if self.detail:

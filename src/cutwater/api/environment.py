@@ -7,6 +7,7 @@ import re
 import uuid
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -26,6 +27,7 @@ from cutwater.graph.guarantees import Guarantee, check_guarantees, guarantees_of
 from cutwater.graph.model import LogicalGraph, NodeKind
 from cutwater.graph.plan import JobPlan, job_id_of
 from cutwater.graph.validation import validate
+from cutwater.protocol.restart import Unspecified
 from cutwater.status import JobResult
 
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -134,7 +136,10 @@ class Environment:
     def _run(self, graph: LogicalGraph) -> JobResult:
         # Every collection is a job of its own: two on one storage must not take each other for an older attempt.
         job_id = f"collect-{uuid.uuid4().hex[:12]}"
-        return _wait(self._launch(graph, "collect", LaunchOptions(), require=None, job_id=job_id))
+        options = self.options
+        if isinstance(options.restart, Unspecified):  # somebody waits for the result: what fails is told at once
+            options = replace(options, restart=Unspecified(has_storage=False))
+        return _wait(self._launch(graph, "collect", LaunchOptions(), require=None, job_id=job_id, job_options=options))
 
     def _launch(
         self,
@@ -144,8 +149,9 @@ class Environment:
         *,
         require: Guarantee | str | None,
         job_id: str | None,
+        job_options: JobOptions | None = None,
     ) -> JobHandle:
-        job, found = self._plan(graph, name, require=require, job_id=job_id)
+        job, found = self._plan(graph, name, require=require, job_id=job_id, options=job_options or self.options)
         file, line = users_line()
         for warning in found:
             warnings.warn_explicit(warning, UserWarning, file, line)
@@ -155,13 +161,19 @@ class Environment:
         return JobHandle(self._deployment.launch(job, options), name=name)
 
     def _plan(
-        self, graph: LogicalGraph, name: str, *, require: Guarantee | str | None, job_id: str | None
+        self,
+        graph: LogicalGraph,
+        name: str,
+        *,
+        require: Guarantee | str | None,
+        job_id: str | None,
+        options: JobOptions,
     ) -> tuple[JobPlan, tuple[str, ...]]:
         found = validate(graph)
-        guarantees = guarantees_of(graph, self.options.checkpoints.checkpoint_mode)
+        guarantees = guarantees_of(graph, options.checkpoints.checkpoint_mode)
         check_guarantees(guarantees, require)
         portable = make_portable(narrow_sources(graph))
-        plan = JobPlan.of(name, _checked_job_id(name, job_id), portable, self.options, guarantees)
+        plan = JobPlan.of(name, _checked_job_id(name, job_id), portable, options, guarantees)
         return plan, found
 
     def _launch_options(self, restore: str | None, *, allow_non_restored_state: bool, claim: bool) -> LaunchOptions:

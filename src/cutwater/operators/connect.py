@@ -81,6 +81,7 @@ class BroadcastConnectOperator(FunctionOperator):
             context, None, no_state_hint="use keyed state in process: a broadcast record belongs to no key"
         )
         self._broadcast_context.broadcast_state = self._state
+        self._broadcast_context._sharing.begin()
         super().open(context)
 
     def process(self, batch: Batch, port: int) -> None:
@@ -107,6 +108,7 @@ class BroadcastConnectOperator(FunctionOperator):
     def _make_function_context(self, backend: KeyedBackend | None) -> FunctionContext:
         made = BroadcastContext(self.context, backend)
         made.broadcast_state = MappingProxyType(self._state)
+        made._sharing.begin()
         return made
 
 

@@ -7,7 +7,7 @@ window.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, NoReturn
 
@@ -21,6 +21,8 @@ from cutwater.operators.keyed_values import MISSING, KeyedValues
 from cutwater.operators.user_code import NO_RECORD, keys_of, last_taken, map_rows, raise_user_error
 from cutwater.protocol.ids import CheckpointId
 from cutwater.state.contract import Aggregate, KeyedBackend
+from cutwater.state.copies import copied, copied_values
+from cutwater.state.values import ATOMS
 
 
 class RunningOperator(Operator):
@@ -54,7 +56,7 @@ class RunningOperator(Operator):
             last = {key: row for row, key in enumerate(keys)}
             results = [results[row] for row in last.values()]
             times = None if times is None else np.full(len(results), times.max(), dtype=np.int64)
-        self.context.emit(ObjectBatch(results, times))
+        self.context.emit(ObjectBatch(self._given_out(results, inputs), times))
 
     def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
         assert self._backend is not None, "not open"
@@ -71,6 +73,10 @@ class RunningOperator(Operator):
     @abstractmethod
     def _update(self, keys: list[Any], inputs: Iterator[Any]) -> list[Any]:
         """Updates the state record by record; one result each. The hot loop."""
+
+    def _given_out(self, results: list[Any], inputs: list[Any]) -> list[Any]:
+        """The results of a batch without anything changeable that the state keeps."""
+        return results
 
     @property
     def _function(self) -> object:
@@ -110,8 +116,15 @@ class _RunningOfValue(RunningOperator):
         super().__init__(key, update)
         self._value = value
 
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._plain = PlainValues(self._values.is_empty())
+
     def _inputs_of(self, batch: Batch, keys: list[Any]) -> list[Any]:
         return values_of(self._value, batch, operator=self.context.name)
+
+    def _given_out(self, results: list[Any], inputs: list[Any]) -> list[Any]:
+        return results if self._plain.only(inputs) else copied_values(results)
 
 
 class RunningSum(_RunningOfValue):
@@ -185,6 +198,7 @@ class RunningReduce(RunningOperator):
         group_of, groups = self._values.group_of, self._values.groups()
         own, first_group = self._values.own, self._values.first_group
         reduce = self._reduce
+        copies = not self._per_batch  # else only the last result of each key leaves, and is copied then
         results = []
         for key, record in zip(keys, inputs, strict=True):
             group = group_of[key]
@@ -193,8 +207,20 @@ class RunningReduce(RunningOperator):
             if current is not MISSING:
                 record = reduce(own(group - first_group, key, current), record)
             values[key] = record
+            if copies:
+                kind = type(record)
+                if kind is tuple:
+                    for part in record:
+                        if type(part) not in ATOMS:
+                            record = copied(record)
+                            break
+                elif kind not in ATOMS:
+                    record = copied(record)
             results.append(record)
         return results
+
+    def _given_out(self, results: list[Any], inputs: list[Any]) -> list[Any]:
+        return copied_values(results) if self._per_batch else results
 
 
 class RunningAggregate(RunningOperator):
@@ -221,6 +247,7 @@ class RunningAggregate(RunningOperator):
             self._aggregate.add,
             self._aggregate.get_result,
         )
+        copies = not self._per_batch
         results = []
         for key, record in zip(keys, inputs, strict=True):
             group = group_of[key]
@@ -228,8 +255,26 @@ class RunningAggregate(RunningOperator):
             current = accumulators.get(key, MISSING)
             before = create() if current is MISSING else own(group - first_group, key, current)
             accumulators[key] = accumulator = add(record, before)
-            results.append((key, result_of(accumulator)))
+            result = result_of(accumulator)
+            if copies and type(result) not in ATOMS:
+                result = copied(result)
+            results.append((key, result))
         return results
+
+    def _given_out(self, results: list[Any], inputs: list[Any]) -> list[Any]:
+        return copied_values(results) if self._per_batch else results
+
+
+class PlainValues:
+    """Whether a state has only ever held numbers, strings and the like: then results may share its values."""
+
+    def __init__(self, so_far: bool) -> None:
+        self._so_far = so_far
+
+    def only(self, *added: Sequence[Any]) -> bool:
+        """The state now also has some of these."""
+        self._so_far = self._so_far and all(ATOMS.issuperset(map(type, values)) for values in added)
+        return self._so_far
 
 
 def values_of(value: ValueSelector, batch: Batch, *, operator: str) -> list[Any]:

@@ -8,10 +8,12 @@ from typing import Any
 from cutwater.batches import Batch, row_maker
 from cutwater.graph.keys import KeySelector
 from cutwater.operators.aggregations import Aggregation
-from cutwater.operators.keyed import RunningOperator
+from cutwater.operators.contract import OperatorContext
+from cutwater.operators.keyed import PlainValues, RunningOperator
 from cutwater.operators.keyed_values import MISSING
 from cutwater.operators.windows.folds import Several, fold_of
 from cutwater.operators.windows.results import key_names
+from cutwater.state.copies import copied_values
 
 
 class RunningFolds(RunningOperator):
@@ -26,6 +28,10 @@ class RunningFolds(RunningOperator):
         self._fold = Several([fold_of(aggregation) for _, aggregation in aggregations])
         self._names = (*key_names(key), *(name for name, _ in aggregations))
         self._one_key = len(key.columns) <= 1
+
+    def open(self, context: OperatorContext) -> None:
+        super().open(context)
+        self._plain = PlainValues(self._values.is_empty())
 
     def _inputs_of(self, batch: Batch, keys: list[Any]) -> list[Any]:
         self._inputs = self._fold.inputs_of(batch, self.context.name)
@@ -42,3 +48,6 @@ class RunningFolds(RunningOperator):
             accumulators[key] = grown = add(accumulators.get(key, MISSING), columns, (index,))
             results.append(make(((key,) if one_key else key) + tuple(result_of(grown))))
         return results
+
+    def _given_out(self, results: list[Any], inputs: list[Any]) -> list[Any]:
+        return results if self._plain.only(*self._inputs) else copied_values(results)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import Any, Final, Protocol
 
 from cutwater.operators.contract import OperatorContext
@@ -48,6 +49,7 @@ class KeyedValues:
             through_handle = _ThroughHandle(backend, name)
             values_of, self.own = (lambda group: through_handle), _is_our_own
         self._groups = _Groups(values_of)
+        self._keys = partial(backend.keys, name)
         #: The first key group of this task.
         self.first_group = group_range(context.subtask, context.parallelism, context.max_parallelism).start
         #: Key to key group: subscript it.
@@ -57,6 +59,9 @@ class KeyedValues:
         """Key group to its values: subscript it. For one batch: a freeze makes it stale."""
         self._groups.clear()
         return self._groups
+
+    def is_empty(self) -> bool:
+        return next(self._keys(), MISSING) is MISSING
 
     def check(self, key: Any) -> None:
         """Raises `KeyTypeError` if this can't be a key."""

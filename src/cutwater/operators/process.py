@@ -18,6 +18,7 @@ from cutwater.errors import UserError
 from cutwater.graph.keys import KeySelector
 from cutwater.operators.contract import PYTHON_ROWS_MAX, Operator, OperatorContext, OperatorSnapshot
 from cutwater.operators.key_time import KeyTime, TimersAhead, known
+from cutwater.operators.spreading import checked_kind
 from cutwater.operators.state_handles import StateHandles
 from cutwater.operators.timers import EVENT_TIMERS, PROCESSING_TIMERS, take_due, time_ms_of
 from cutwater.operators.user_code import keys_of, map_rows, name_of, raise_user_error, shown
@@ -33,6 +34,8 @@ from cutwater.state.contract import (
     TimerState,
     ValueState,
 )
+from cutwater.state.copies import copied, copied_values
+from cutwater.state.sharing import Sharing
 from cutwater.state.ttl import Ttl
 
 ProcessFunction = Callable[[Any, Any], Iterable[Any] | None]
@@ -53,6 +56,7 @@ class FunctionContext:
         "_no_timer_hint",
         "_operator",
         "_outputs",
+        "_sharing",
         "_side_outputs",
         "_timers",
         "_wall_ms",
@@ -79,6 +83,8 @@ class FunctionContext:
         self._no_timer_hint = no_state_hint or "key_by first: a timer belongs to a key"
         self._timers: dict[TimerKind, TimerState] | None = None
         self._wall_ms = context.wall_ms
+        #: Once it is on, what leaves is copied: it may be an object that the state keeps.
+        self._sharing = Sharing(self._copy_outputs)
         self._outputs: list[Any] = []
         self._side_outputs: dict[str, tuple[list[Any], list[int]]] = {}
 
@@ -155,21 +161,21 @@ class FunctionContext:
 
     def emit(self, value: Any) -> None:
         """Sends a value down the main output, as yielding it would."""
-        self._outputs.append(value)
+        self._outputs.append(copied(value) if self._sharing.on else value)
 
     def side_output(self, tag: str, value: Any) -> None:
         """Sends a value down the side output of this tag."""
         sent = self._side_outputs.get(tag)
         if sent is None:
             sent = self._side_outputs[tag] = ([], [])
-        sent[0].append(value)
+        sent[0].append(copied(value) if self._sharing.on else value)
         if self.timestamp_ms is not None:
             sent[1].append(self.timestamp_ms)
 
     def _states(self, name: str) -> StateHandles:
         backend = self._keyed(f'state "{name}"')
         if self._handles is None:
-            self._handles = StateHandles(backend, operator=self._operator, wall_ms=self._wall_ms)
+            self._handles = StateHandles(backend, operator=self._operator, wall_ms=self._wall_ms, sharing=self._sharing)
         return self._handles
 
     def _sweep(self) -> None:
@@ -192,6 +198,13 @@ class FunctionContext:
         if self._timers is None:
             raise UserError(f'operator "{self._operator}" sets a timer it can\'t have here', hint=self._no_timer_hint)
         return self._timers[kind]
+
+    def _copy_outputs(self) -> None:
+        """The state is about to keep something changeable, which may have been emitted already. In place: the loops
+        below go on adding."""
+        self._outputs[:] = copied_values(self._outputs)
+        for values, _ in self._side_outputs.values():
+            values[:] = copied_values(values)
 
     def _take_outputs(self) -> tuple[list[Any], dict[str, tuple[list[Any], list[int]]]]:
         taken = self._outputs, self._side_outputs
@@ -357,8 +370,9 @@ class FunctionOperator(Operator):
         try:
             outputs = self._on_timer(timer.time_ms, context)
             if outputs is not None:
+                checked_kind(outputs, self._on_timer, self.context.name)
                 for output in outputs:
-                    context._outputs.append(output)
+                    context.emit(output)
         except Exception as error:
             self._fail(error, self._on_timer, f"on the timer of key {shown(timer.key)} at {timer.time_ms}")
 
@@ -390,21 +404,28 @@ class FunctionOperator(Operator):
 
     def _emit_outputs(self, context: FunctionContext, times: Times | None) -> None:
         outputs, side_outputs = context._take_outputs()
+        side_batches = [
+            # Copied: one record may leave by several ways.
+            (tag, ObjectBatch(copied_values(values), np.array(side_times, np.int64) if side_times else None))
+            for tag, (values, side_times) in side_outputs.items()
+        ]
         if outputs:
             self.context.emit(ObjectBatch(outputs, times))
-        for tag, (values, side_times) in side_outputs.items():
-            self.context.emit_side(tag, ObjectBatch(values, np.array(side_times, np.int64) if side_times else None))
+        for tag, batch in side_batches:
+            self.context.emit_side(tag, batch)
 
     def _run_rows(self, process: ProcessFunction, rows: list[Any], context: FunctionContext) -> None:
-        append = context._outputs.append
-        record = None
+        append, sharing = context._outputs.append, context._sharing
+        record = kind = None
         try:
             for record in rows:
                 outputs = process(record, context)
                 if outputs is not None:
+                    if type(outputs) is not kind:
+                        kind = checked_kind(outputs, process, self.context.name, record)
                     # Not extend: a generator may call context.emit between two yields.
                     for output in outputs:
-                        append(output)
+                        append(copied(output) if sharing.on else output)
         except Exception as error:
             raise_user_error(error, function=process, operator=self.context.name, record=record)
 
@@ -413,15 +434,17 @@ class FunctionOperator(Operator):
     ) -> None:
         assert self._backend is not None, "a keyed function without a backend"
         set_current_key = self._backend.set_current_key
-        append = context._outputs.append
-        record = None
+        append, sharing = context._outputs.append, context._sharing
+        record = kind = None
         try:
             for record, key in zip(rows, keys, strict=True):
                 set_current_key(key)
                 outputs = process(record, context)
                 if outputs is not None:
+                    if type(outputs) is not kind:
+                        kind = checked_kind(outputs, process, self.context.name, record)
                     for output in outputs:
-                        append(output)
+                        append(copied(output) if sharing.on else output)
         except Exception as error:
             raise_user_error(error, function=process, operator=self.context.name, record=record)
 
@@ -430,17 +453,19 @@ class FunctionOperator(Operator):
     ) -> list[int]:
         """How many outputs each record has."""
         set_current_key = None if keys is None or self._backend is None else self._backend.set_current_key
-        outputs_so_far = context._outputs
+        outputs_so_far, sharing = context._outputs, context._sharing
         ends = [0]
-        record = None
+        record = kind = None
         try:
             for record, key, context.timestamp_ms in zip(rows, keys or repeat(None), times.tolist(), strict=False):
                 if set_current_key is not None:
                     set_current_key(key)
                 outputs = process(record, context)
                 if outputs is not None:
+                    if type(outputs) is not kind:
+                        kind = checked_kind(outputs, process, self.context.name, record)
                     for output in outputs:
-                        outputs_so_far.append(output)
+                        outputs_so_far.append(copied(output) if sharing.on else output)
                 ends.append(len(outputs_so_far))
         except Exception as error:
             raise_user_error(error, function=process, operator=self.context.name, record=record)
@@ -460,16 +485,15 @@ class FunctionOperator(Operator):
 
     def _map_keyed_rows(self, function: Callable[[Any], Any], rows: list[Any], keys: list[Any]) -> list[Any]:
         assert self._backend is not None, "a keyed function without a backend"
-        set_current_key = self._backend.set_current_key
-        outputs = []
+        set_current_key, emit = self._backend.set_current_key, self._function_context.emit
         record = None
         try:
             for record, key in zip(rows, keys, strict=True):
                 set_current_key(key)
-                outputs.append(function(record))
+                emit(function(record))
         except Exception as error:
             raise_user_error(error, function=function, operator=self.context.name, record=record)
-        return outputs
+        return self._function_context._take_outputs()[0]
 
     def _fail(self, error: Exception, function: object, moment: str) -> NoReturn:
         raise_user_error(error, function=function, operator=self.context.name, moment=moment)

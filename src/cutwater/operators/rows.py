@@ -22,6 +22,7 @@ from cutwater.batches import (
 from cutwater.errors import UserFunctionError
 from cutwater.operators.contract import PYTHON_ROWS_MAX, Operator
 from cutwater.operators.schemas import conforming
+from cutwater.operators.spreading import checked_kind
 from cutwater.operators.user_code import last_taken, map_rows, name_of, raise_user_error, shown
 
 
@@ -59,10 +60,13 @@ class FlatMapOperator(Operator):
     def _extend(self, outputs: list[Any], batch: Batch) -> None:
         function = self._function
         extend = outputs.extend
-        record = None
+        record = kind = None
         try:
             for record in rows_of(batch):
-                extend(function(record))
+                made = function(record)
+                if type(made) is not kind:
+                    kind = checked_kind(made, function, self.context.name, record)
+                extend(made)
         except Exception as error:
             raise_user_error(error, function=function, operator=self.context.name, record=record)
 
@@ -70,10 +74,13 @@ class FlatMapOperator(Operator):
         """How many outputs each record has."""
         function = self._function
         ends = [0]
-        record = None
+        record = kind = None
         try:
             for record in rows_of(batch):
-                outputs.extend(function(record))
+                made = function(record)
+                if type(made) is not kind:
+                    kind = checked_kind(made, function, self.context.name, record)
+                outputs.extend(made)
                 ends.append(len(outputs))
         except Exception as error:
             raise_user_error(error, function=function, operator=self.context.name, record=record)

@@ -23,7 +23,7 @@ _RECORD_CHARACTERS_MAX = 200
 _FRAMES_MAX = 3
 _CUTWATER = str(Path(__file__).resolve().parents[1]) + os.sep
 _LIBRARIES = ("<frozen ", *{sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")})
-_NEXT_LINE = "\n          "  # under the first word behind "  detail: "
+NEXT_LINE = "\n          "  # under the first word behind "  detail: "
 
 
 def map_rows(function: Callable[[Any], Any], rows: list[Any], *, operator: str) -> list[Any]:
@@ -62,13 +62,14 @@ def raise_user_error(
     """Raises the error as the author of the job should read it; an error of ours is already readable."""
     if isinstance(error, CutwaterError):
         raise error
-    lines = [_message_of(error)]
+    message, *rest = _message_of(error).split(NEXT_LINE)
+    lines = rest
     if record is not NO_RECORD:
         lines.append(f"record: {shown(record)}")
-    lines += _places_of(error, function)
+    lines += places_of(error, function)
     raise UserFunctionError(
-        f'function "{name_of(function)}" of operator "{operator}" failed {moment}',
-        detail=_NEXT_LINE.join(lines),
+        f'function "{name_of(function)}" of operator "{operator}" failed {moment}: {message}',
+        detail=NEXT_LINE.join(lines),
         hint="handle the case in the function, or filter such records out before it",
     ) from error
 
@@ -77,7 +78,8 @@ def raise_connector_error(error: Exception, fact: str) -> NoReturn:
     """Raises a failure of a source or sink; trying again can help, since the outside has its own troubles."""
     if isinstance(error, CutwaterError):
         raise error
-    raise StorageError(fact, detail=_NEXT_LINE.join([_message_of(error), *_places_of(error, None)])) from error
+    message, *rest = _message_of(error).split(NEXT_LINE)
+    raise StorageError(f"{fact}: {message}", detail=NEXT_LINE.join([*rest, *places_of(error, None)])) from error
 
 
 def name_of(function: object) -> str:
@@ -108,15 +110,15 @@ def shown(record: object) -> str:
 
 
 def _message_of(error: BaseException) -> str:
-    text = str(error).replace("\n", _NEXT_LINE)
+    text = str(error).replace("\n", NEXT_LINE)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _places_of(error: BaseException, function: object) -> list[str]:
+def places_of(error: BaseException | None, function: object) -> list[str]:
     """Where in the author's own code it happened, innermost first; else where the function was written."""
     frames = [
         (frame.f_code.co_filename, line, frame.f_code.co_name)
-        for frame, line in traceback.walk_tb(error.__traceback__)
+        for frame, line in traceback.walk_tb(None if error is None else error.__traceback__)
         if not frame.f_code.co_filename.startswith(_CUTWATER)
     ]
     # A user may call into a library that fails; the line to look at is the user's. Unless the job is a library itself.

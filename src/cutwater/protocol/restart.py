@@ -12,6 +12,9 @@ from typing import Protocol
 
 from cutwater.errors import ConfigurationError
 
+UNSPECIFIED_ATTEMPTS = 3
+UNSPECIFIED_DELAY_SECONDS = 10.0
+
 Random = Callable[[], float]
 """Draws from [0, 1)."""
 
@@ -36,8 +39,9 @@ Decision = RestartAfter | GiveUp
 class RestartStrategy(Protocol):
     """Counts the failures of one job."""
 
-    def failed(self, now_seconds: float) -> Decision:
-        """An attempt failed."""
+    def failed(self, now_seconds: float, raised: str = "") -> Decision:
+        """An attempt failed. `raised`: what a function of the job's author raised, and on which record; empty: the
+        failure was another one."""
 
     def running(self, now_seconds: float) -> None:
         """All tasks of the new attempt run."""
@@ -56,6 +60,21 @@ class NoRestart:
 
     def start(self, random: Random) -> RestartStrategy:
         return _Never()
+
+
+@dataclass(frozen=True, slots=True)
+class Unspecified:
+    """The author of the job has said nothing: machines and networks get three more chances, code that fails hardly any.
+
+    A function that raised on a record raises on it again. Without a storage the job ends at the first such failure:
+    its author sits in front of it. With one it ends when the same failure comes twice in a row.
+    """
+
+    #: None: whether the job's checkpoints have one.
+    has_storage: bool | None = None
+
+    def start(self, random: Random) -> RestartStrategy:
+        return _UnspecifiedMachine(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +162,26 @@ def exponential_delay(
 
 
 class _Never:
-    def failed(self, now_seconds: float) -> Decision:
+    def failed(self, now_seconds: float, raised: str = "") -> Decision:
         return GiveUp("the job has no restart strategy")
+
+    def running(self, now_seconds: float) -> None:
+        pass
+
+
+class _UnspecifiedMachine:
+    def __init__(self, specification: Unspecified) -> None:
+        self._has_storage = bool(specification.has_storage)
+        self._others = _FixedDelayMachine(FixedDelay(UNSPECIFIED_ATTEMPTS, UNSPECIFIED_DELAY_SECONDS))
+        self._raised = ""
+
+    def failed(self, now_seconds: float, raised: str = "") -> Decision:
+        before, self._raised = self._raised, raised
+        if raised and not self._has_storage:
+            return GiveUp("a function that raised is not tried again, unless the job has restart=… or a storage")
+        if raised and raised == before:
+            return GiveUp("the same failure came twice in a row; with restart=… the job tries again all the same")
+        return self._others.failed(now_seconds)
 
     def running(self, now_seconds: float) -> None:
         pass
@@ -155,7 +192,7 @@ class _FixedDelayMachine:
         self._specification = specification
         self._failures = 0
 
-    def failed(self, now_seconds: float) -> Decision:
+    def failed(self, now_seconds: float, raised: str = "") -> Decision:
         self._failures += 1
         if self._failures > self._specification.attempts:
             return GiveUp(f"all {self._specification.attempts} restarts are used up")
@@ -170,7 +207,7 @@ class _FailureRateMachine:
         self._specification = specification
         self._failures_seconds: deque[float] = deque()
 
-    def failed(self, now_seconds: float) -> Decision:
+    def failed(self, now_seconds: float, raised: str = "") -> Decision:
         specification = self._specification
         self._failures_seconds.append(now_seconds)
         while self._failures_seconds[0] <= now_seconds - specification.interval_seconds:
@@ -194,7 +231,7 @@ class _ExponentialDelayMachine:
         self._delay_seconds = specification.initial_seconds
         self._running_since_seconds: float | None = None
 
-    def failed(self, now_seconds: float) -> Decision:
+    def failed(self, now_seconds: float, raised: str = "") -> Decision:
         specification = self._specification
         since, self._running_since_seconds = self._running_since_seconds, None
         if since is not None and now_seconds - since >= specification.reset_after_seconds:

@@ -21,6 +21,7 @@ from cutwater.protocol.elements import Idle, Watermark
 from cutwater.protocol.ids import CheckpointId
 from cutwater.protocol.watermarks import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from cutwater.runtime.routing import Router
+from cutwater.state.copies import copied_batch
 
 Target = Callable[[Batch], None]
 #: In the snapshot of a chain's first operator: how far event time had come at its input.
@@ -186,9 +187,13 @@ class Chain:
         if len(targets) == 1:
             return targets[0]
 
+        *others, last = targets or [_nowhere]
+
         def emit(batch: Batch) -> None:
-            for target in targets:
-                target(batch)
+            # Each receiver may change its records, or keep them.
+            for target in others:
+                target(copied_batch(batch))
+            last(batch)
 
         return emit
 
@@ -233,6 +238,10 @@ class Chain:
                 router.route(batch)
 
         return route
+
+
+def _nowhere(batch: Batch) -> None:
+    """Nobody reads this output."""
 
 
 def _entrance(operator: Operator) -> Callable[[Batch, int], None]:

@@ -22,6 +22,7 @@ from cutwater.errors import (
     OperationsError,
     SlotsMissingError,
     SnapshotDamagedError,
+    UserFunctionError,
 )
 from cutwater.graph.model import LogicalNode, NodeKind
 from cutwater.graph.plan import JobPlan
@@ -357,7 +358,8 @@ class Coordinator:
         if not cause.retryable:
             self._give_up(cause)
             return
-        match self._restart.failed(self._clock.now_seconds()):
+        raised = str(cause) if isinstance(cause, UserFunctionError) else ""
+        match self._restart.failed(self._clock.now_seconds(), raised):
             case RestartAfter(delay_seconds):
                 self._lifecycle.move(JobState.RESTARTING)
                 self.after("restart", delay_seconds, self._begin_attempt)

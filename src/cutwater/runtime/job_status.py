@@ -58,15 +58,15 @@ class StatusBoard:
         self._warnings.append(text)
 
     def failed(self, attempt: int, cause: CutwaterError) -> None:
-        self._recoveries.append(RecoveryStatus(attempt, str(cause), self._clock.now_seconds()))
+        self._recoveries.append(RecoveryStatus(attempt, _told(cause), self._clock.now_seconds()))
 
     def gave_up(self, cause: CutwaterError, reason: str) -> None:
-        if self._recoveries and self._recoveries[-1].cause == str(cause):
+        if self._recoveries and self._recoveries[-1].cause == _told(cause):
             self._recoveries.pop()
         if not reason:
             self.failure = cause
             return
-        self.failure = JobFailedError(f"job {self.status.name!r} failed: {cause.fact}", detail=reason)
+        self.failure = JobFailedError(f"job {self.status.name!r} failed: {cause.in_one_line}", detail=reason)
         self.failure.__cause__ = cause
 
     def recovered(self, recovered: Recovered) -> None:
@@ -140,3 +140,8 @@ class StatusBoard:
     def _amend(self, **fields: object) -> None:
         if self._recoveries:
             self._recoveries[-1] = replace(self._recoveries[-1], **fields)  # type: ignore[arg-type]
+
+
+def _told(cause: CutwaterError) -> str:
+    """What happened and why in the first line, then the rest."""
+    return "\n".join([cause.in_one_line, *str(cause).splitlines()[1:]])

@@ -19,9 +19,11 @@ from cutwater.graph.model import ExecutionEdge, Partitioning
 from cutwater.operators.user_code import keys_of
 from cutwater.protocol.elements import Control
 from cutwater.protocol.key_groups import KeyGroups, subtask_of
+from cutwater.runtime.channels import LocalChannel
 from cutwater.runtime.seams import OutputChannel
 from cutwater.state.columnar.key_groups import RowRouting, refuse_null_keys
 from cutwater.state.columnar.key_index import can_be_indexed
+from cutwater.state.copies import copied_batch
 
 OBJECT_ROWS_MAX = 2048
 TYPED_ROWS_MAX = 16_384
@@ -33,10 +35,12 @@ KNOWN_KEYS_MAX = 262_144
 class BufferedChannel:
     """A channel with the rows that wait to fill a batch."""
 
-    __slots__ = ("_channel", "_parts", "_rows")
+    __slots__ = ("_channel", "_parts", "_rows", "is_local")
 
     def __init__(self, channel: OutputChannel) -> None:
         self._channel = channel
+        #: The receiver gets the very objects that were sent.
+        self.is_local = isinstance(channel, LocalChannel)
         self._parts: list[Batch] = []
         self._rows = 0
 
@@ -96,8 +100,10 @@ class BroadcastRouter(Router):
     """Every record to every receiver."""
 
     def route(self, batch: Batch) -> None:
+        several = len(self.channels) > 1
         for channel in self.channels:
-            channel.add(batch)
+            # What goes to other slots becomes bytes only later; a receiver in this one may change its records at once.
+            channel.add(copied_batch(batch) if several and channel.is_local else batch)
 
 
 class RebalanceRouter(Router):

@@ -17,6 +17,9 @@ from cutwater.canonical import StateKind, StateRows
 from cutwater.errors import ConfigurationError
 from cutwater.protocol.ids import CheckpointId
 from cutwater.protocol.timers import Timer
+from cutwater.state.sharing import UNWATCHED, Sharing
+
+_NO_KEY: Any = object()
 
 StoredFile = Any
 """What the storage knows a file by. Opaque to a backend, which only tells apart its own files."""
@@ -209,19 +212,24 @@ class KeyedBackend(ABC):
     def current_key(self) -> Any: ...
 
     @abstractmethod
-    def value_state(self, name: str, default: Any = None) -> ValueState: ...
+    def value_state(self, name: str, default: Any = None, *, sharing: Sharing = UNWATCHED) -> ValueState:
+        """`sharing`, here and below, is told of every value that comes in."""
 
     @abstractmethod
-    def list_state(self, name: str) -> ListState: ...
+    def list_state(self, name: str, *, sharing: Sharing = UNWATCHED) -> ListState: ...
 
     @abstractmethod
-    def map_state(self, name: str) -> MapState: ...
+    def map_state(self, name: str, *, sharing: Sharing = UNWATCHED) -> MapState: ...
 
     @abstractmethod
-    def reducing_state(self, name: str, reduce: Callable[[Any, Any], Any]) -> ReducingState: ...
+    def reducing_state(
+        self, name: str, reduce: Callable[[Any, Any], Any], *, sharing: Sharing = UNWATCHED
+    ) -> ReducingState: ...
 
     @abstractmethod
-    def aggregating_state(self, name: str, aggregate: Aggregate) -> AggregatingState: ...
+    def aggregating_state(
+        self, name: str, aggregate: Aggregate, *, sharing: Sharing = UNWATCHED
+    ) -> AggregatingState: ...
 
     @abstractmethod
     def timer_state(self, name: str) -> TimerState:
@@ -230,6 +238,10 @@ class KeyedBackend(ABC):
     @abstractmethod
     def keys(self, name: str) -> Iterator[Any]:
         """Every key that has state of this name here."""
+
+    def is_plain(self, name: str) -> bool:
+        """Nothing that can be changed in place is among the values of this name, as far as can be told quickly."""
+        return next(self.keys(name), _NO_KEY) is _NO_KEY
 
     @abstractmethod
     def freeze(self) -> FrozenKeyedState:

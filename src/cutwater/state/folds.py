@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cutwater.state.contract import Aggregate
+from cutwater.state.sharing import Sharing
 
 #: The key has no value.
 MISSING: Any = object()
@@ -16,6 +17,8 @@ class StoredValue(ABC):
     """The value of the current key."""
 
     __slots__ = ()
+
+    _sharing: Sharing
 
     @abstractmethod
     def _owned(self) -> Any:
@@ -37,6 +40,8 @@ class ListOperations(StoredValue):
         return [] if values is MISSING else list(values)
 
     def add(self, value: Any) -> None:
+        if not self._sharing.on:
+            self._sharing.meet(value)
         values = self._owned()
         if values is MISSING:
             self._put([value])
@@ -45,6 +50,8 @@ class ListOperations(StoredValue):
 
     def update(self, values: Iterable[Any]) -> None:
         new = list(values)
+        for value in () if self._sharing.on else new:
+            self._sharing.meet(value)
         if new:
             self._put(new)
         else:
@@ -62,7 +69,10 @@ class ReducingOperations(StoredValue):
 
     def add(self, value: Any) -> None:
         current = self._owned()
-        self._put(value if current is MISSING else self._reduce(current, value))
+        new = value if current is MISSING else self._reduce(current, value)
+        if not self._sharing.on:
+            self._sharing.meet(new)
+        self._put(new)
 
 
 class AggregatingOperations(StoredValue):
@@ -79,4 +89,7 @@ class AggregatingOperations(StoredValue):
         accumulator = self._owned()
         if accumulator is MISSING:
             accumulator = self._aggregate.create_accumulator()
-        self._put(self._aggregate.add(value, accumulator))
+        accumulator = self._aggregate.add(value, accumulator)
+        if not self._sharing.on:
+            self._sharing.meet(accumulator)
+        self._put(accumulator)

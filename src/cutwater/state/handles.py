@@ -11,6 +11,7 @@ from typing import Any
 
 from cutwater.state.contract import Aggregate
 from cutwater.state.folds import MISSING, AggregatingOperations, ListOperations, ReducingOperations, StoredValue
+from cutwater.state.sharing import Sharing
 from cutwater.state.tables import KeyGroupTable
 from cutwater.state.values import ATOMS, copy_value, is_immutable
 
@@ -28,11 +29,12 @@ class Cursor:
 class HeapHandle(StoredValue):
     """What all handles share. Used by the loop's thread only, while a key is set; never blocks."""
 
-    __slots__ = ("_cursor", "_table")
+    __slots__ = ("_cursor", "_sharing", "_table")
 
-    def __init__(self, table: KeyGroupTable, cursor: Cursor) -> None:
+    def __init__(self, table: KeyGroupTable, cursor: Cursor, sharing: Sharing) -> None:
         self._table = table
         self._cursor = cursor
+        self._sharing = sharing
 
     def clear(self) -> None:
         self._table.remove(self._cursor.index, self._cursor.key)
@@ -52,8 +54,8 @@ class HeapHandle(StoredValue):
 class HeapValueState(HeapHandle):
     __slots__ = ("_default", "_default_is_immutable")
 
-    def __init__(self, table: KeyGroupTable, cursor: Cursor, default: Any) -> None:
-        super().__init__(table, cursor)
+    def __init__(self, table: KeyGroupTable, cursor: Cursor, sharing: Sharing, default: Any) -> None:
+        super().__init__(table, cursor, sharing)
         self._default = default
         self._default_is_immutable = is_immutable(default)
 
@@ -73,6 +75,8 @@ class HeapValueState(HeapHandle):
         cursor, table = self._cursor, self._table
         index = cursor.index
         if table.shared[index] or type(value) not in ATOMS:
+            if not self._sharing.on:
+                self._sharing.meet(value)
             table.put(index, cursor.key, value)
         else:
             table.dicts[index][cursor.key] = value
@@ -92,6 +96,8 @@ class HeapMapState(HeapHandle):
         return value if type(value) in ATOMS else self._owned()[key]
 
     def put(self, key: Any, value: Any) -> None:
+        if not self._sharing.on:
+            self._sharing.meet(value)
         mapping = self._owned()
         if mapping is MISSING:
             self._put({key: value})
@@ -122,14 +128,16 @@ class HeapMapState(HeapHandle):
 class HeapReducingState(ReducingOperations, HeapHandle):
     __slots__ = ("_reduce",)
 
-    def __init__(self, table: KeyGroupTable, cursor: Cursor, reduce: Callable[[Any, Any], Any]) -> None:
-        super().__init__(table, cursor)
+    def __init__(
+        self, table: KeyGroupTable, cursor: Cursor, sharing: Sharing, reduce: Callable[[Any, Any], Any]
+    ) -> None:
+        super().__init__(table, cursor, sharing)
         self._reduce = reduce
 
 
 class HeapAggregatingState(AggregatingOperations, HeapHandle):
     __slots__ = ("_aggregate",)
 
-    def __init__(self, table: KeyGroupTable, cursor: Cursor, aggregate: Aggregate) -> None:
-        super().__init__(table, cursor)
+    def __init__(self, table: KeyGroupTable, cursor: Cursor, sharing: Sharing, aggregate: Aggregate) -> None:
+        super().__init__(table, cursor, sharing)
         self._aggregate = aggregate

@@ -33,9 +33,10 @@ from cutwater.state.handles import (
     HeapValueState,
 )
 from cutwater.state.heap_rows import Entry, put_row
+from cutwater.state.sharing import UNWATCHED, Sharing
 from cutwater.state.tables import FrozenTables, FrozenViews, KeyGroupTable
 from cutwater.state.timers import HeapTimerState
-from cutwater.state.values import load_pairs
+from cutwater.state.values import ATOMS, load_pairs
 
 _KNOWN_KEYS_MAX = 262_144
 
@@ -104,20 +105,22 @@ class HeapBackend(KeyedBackend):
             put_row(table.group_dict_for_write(group), kind, key, namespace, value)
         return table
 
-    def value_state(self, name: str, default: Any = None) -> ValueState:
-        return HeapValueState(self.table(name, "value"), self._cursor, default)
+    def value_state(self, name: str, default: Any = None, *, sharing: Sharing = UNWATCHED) -> ValueState:
+        return HeapValueState(self.table(name, "value"), self._cursor, sharing, default)
 
-    def list_state(self, name: str) -> ListState:
-        return HeapListState(self.table(name, "list"), self._cursor)
+    def list_state(self, name: str, *, sharing: Sharing = UNWATCHED) -> ListState:
+        return HeapListState(self.table(name, "list"), self._cursor, sharing)
 
-    def map_state(self, name: str) -> MapState:
-        return HeapMapState(self.table(name, "map"), self._cursor)
+    def map_state(self, name: str, *, sharing: Sharing = UNWATCHED) -> MapState:
+        return HeapMapState(self.table(name, "map"), self._cursor, sharing)
 
-    def reducing_state(self, name: str, reduce: Callable[[Any, Any], Any]) -> ReducingState:
-        return HeapReducingState(self.table(name, "reducing"), self._cursor, reduce)
+    def reducing_state(
+        self, name: str, reduce: Callable[[Any, Any], Any], *, sharing: Sharing = UNWATCHED
+    ) -> ReducingState:
+        return HeapReducingState(self.table(name, "reducing"), self._cursor, sharing, reduce)
 
-    def aggregating_state(self, name: str, aggregate: Aggregate) -> AggregatingState:
-        return HeapAggregatingState(self.table(name, "aggregating"), self._cursor, aggregate)
+    def aggregating_state(self, name: str, aggregate: Aggregate, *, sharing: Sharing = UNWATCHED) -> AggregatingState:
+        return HeapAggregatingState(self.table(name, "aggregating"), self._cursor, sharing, aggregate)
 
     def timer_state(self, name: str) -> TimerState:
         table = self.table(name, "timer")
@@ -135,6 +138,10 @@ class HeapBackend(KeyedBackend):
         for index in range(self._count):
             entries = table.dicts[index]
             yield from {key: None for _, key, _ in entries} if self._kinds.get(name) == "timer" else list(entries)
+
+    def is_plain(self, name: str) -> bool:
+        table = self._tables.get(name)
+        return table is None or all(ATOMS.issuperset(map(type, entries.values())) for entries in table.dicts)
 
     def freeze(self) -> FrozenTables:
         for name in list(self._unplaced):  # nobody has opened it: it stays as it was

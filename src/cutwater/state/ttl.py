@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol, TypeVar
 from cutwater.durations import Duration, parse_duration
 from cutwater.errors import ConfigurationError
 from cutwater.state.contract import Aggregate, KeyedBackend, ListState, MapState, ValueState
+from cutwater.state.sharing import UNWATCHED, Sharing
 from cutwater.state.values import Pair, copy_value, is_immutable
 
 Clock = Callable[[], int]
@@ -245,21 +246,26 @@ class TtlAggregatingState:
 class ExpiringStates:
     """The states with a time to live of one operator, and what sweeps them. By the loop's thread only."""
 
-    def __init__(self, backend: KeyedBackend, now_ms: Clock) -> None:
+    def __init__(self, backend: KeyedBackend, now_ms: Clock, sharing: Sharing = UNWATCHED) -> None:
         self._backend = backend
+        self._sharing = sharing
         self._now_ms = now_ms
         self._states: dict[str, Expiring] = {}
         self._stamps_of: dict[str, _Stamps] = {}
         self._rounds: dict[str, Iterator[Any]] = {}
 
     def value_state(self, name: str, default: Any, ttl: Ttl) -> TtlValueState:
-        return self._kept(name, TtlValueState(self._backend.value_state(name), self._stamps(name, ttl), name, default))
+        return self._kept(name, self._value(name, ttl, default))
 
     def list_state(self, name: str, ttl: Ttl) -> TtlListState:
-        return self._kept(name, TtlListState(self._backend.list_state(name), self._stamps(name, ttl)))
+        return self._kept(
+            name, TtlListState(self._backend.list_state(name, sharing=self._sharing), self._stamps(name, ttl))
+        )
 
     def map_state(self, name: str, ttl: Ttl) -> TtlMapState:
-        return self._kept(name, TtlMapState(self._backend.map_state(name), self._stamps(name, ttl)))
+        return self._kept(
+            name, TtlMapState(self._backend.map_state(name, sharing=self._sharing), self._stamps(name, ttl))
+        )
 
     def reducing_state(self, name: str, reduce: Callable[[Any, Any], Any], ttl: Ttl) -> TtlReducingState:
         return self._kept(name, TtlReducingState(self._value(name, ttl), reduce))
@@ -281,8 +287,9 @@ class ExpiringStates:
                 self._backend.set_current_key(key)
                 state.purge()
 
-    def _value(self, name: str, ttl: Ttl) -> TtlValueState:
-        return TtlValueState(self._backend.value_state(name), self._stamps(name, ttl), name)
+    def _value(self, name: str, ttl: Ttl, default: Any = None) -> TtlValueState:
+        inner = self._backend.value_state(name, sharing=self._sharing)
+        return TtlValueState(inner, self._stamps(name, ttl), name, default)
 
     def _stamps(self, name: str, ttl: Ttl) -> _Stamps:
         if not isinstance(ttl, Ttl):

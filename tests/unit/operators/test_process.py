@@ -127,7 +127,10 @@ def test_a_generator_that_fails_half_way_names_its_record(task: Any) -> None:
 
     with pytest.raises(UserFunctionError) as failure:
         task(KeyedProcessOperator(KeySelector(lambda record: record), Halves())).feed(1, 0, 2)
-    assert failure.value.fact == 'function "Halves.process" of operator "parse" failed on a record'
+    assert (
+        failure.value.fact
+        == 'function "Halves.process" of operator "parse" failed on a record: ZeroDivisionError: division by zero'
+    )
     assert "record: 0\n" in failure.value.detail
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from cutwater.errors import ConfigurationError
 from cutwater.protocol import restart
-from cutwater.protocol.restart import GiveUp, RestartAfter
+from cutwater.protocol.restart import GiveUp, RestartAfter, Unspecified
 
 
 def middle() -> float:
@@ -109,3 +109,22 @@ def test_two_jobs_of_one_specification_count_apart():
 def test_a_strategy_that_can_not_work_is_refused(make):
     with pytest.raises(ConfigurationError):
         make()
+
+
+def test_without_a_word_of_the_author_code_that_raises_is_tried_once() -> None:
+    strategy = Unspecified(has_storage=False).start(lambda: 0.5)
+    assert isinstance(strategy.failed(0, "boom"), GiveUp)
+
+
+def test_with_a_storage_the_same_failure_ends_the_job_when_it_comes_twice_in_a_row() -> None:
+    strategy = Unspecified(has_storage=True).start(lambda: 0.5)
+    assert strategy.failed(0, "boom") == RestartAfter(10)
+    assert strategy.failed(1, "") == RestartAfter(10)
+    assert strategy.failed(2, "boom") == RestartAfter(10)
+    assert isinstance(strategy.failed(3, "boom"), GiveUp)
+
+
+def test_other_failures_get_three_more_chances() -> None:
+    strategy = Unspecified(has_storage=False).start(lambda: 0.5)
+    assert [strategy.failed(now) for now in range(3)] == [RestartAfter(10)] * 3
+    assert isinstance(strategy.failed(3), GiveUp)

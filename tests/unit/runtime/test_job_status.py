@@ -29,7 +29,9 @@ def test_a_job_out_of_restarts_names_what_failed_and_why_that_was_the_end() -> N
     made.failed(1, cause)
     made.gave_up(cause, "all 3 restarts are used up")
     assert isinstance(made.failure, JobFailedError)
-    assert str(made.failure) == "job 'orders' failed: the function failed\n  detail: all 3 restarts are used up"
+    assert (
+        str(made.failure) == "job 'orders' failed: the function failed (line 3)\n  detail: all 3 restarts are used up"
+    )
     assert made.failure.__cause__ is cause
 
 

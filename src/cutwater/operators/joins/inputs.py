@@ -25,6 +25,7 @@ from cutwater.operators.key_time import KeyTime
 from cutwater.operators.user_code import keys_of
 from cutwater.protocol.ids import CheckpointId
 from cutwater.state.contract import KeyedBackend, TimerState
+from cutwater.state.copies import copied_values
 
 JoinKind = Literal["inner", "left", "right", "full"]
 JOIN_KINDS: tuple[JoinKind, ...] = get_args(JoinKind)
@@ -157,6 +158,8 @@ class PairOutput:
             return
         lefts, rights, times = self.lefts, self.rights, self.times
         self.lefts, self.rights, self.times = [], [], []
+        if self._pairing.hands_on_rows:  # which wait for other partners too
+            lefts, rights = copied_values(lefts), copied_values(rights)
         self._context.emit(self._pairing.batch_of(lefts, rights, times, operator=self._context.name))
 
 

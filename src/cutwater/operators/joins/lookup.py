@@ -29,6 +29,7 @@ from cutwater.protocol.group_time import Floor, TaskTime
 from cutwater.protocol.ids import CheckpointId
 from cutwater.protocol.key_groups import KeyGroups
 from cutwater.protocol.watermarks import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from cutwater.state.copies import copied_values
 from cutwater.state.values import dump_pairs
 
 VERSIONS_STATE = "versions"
@@ -83,6 +84,8 @@ class LookupOperator(Operator):
 
     def _join(self, asked: list[tuple[Any, Any]], versions: list[Any], times: list[int] | None) -> None:
         """`asked` are (key, record), each with its version, or None."""
+        if self._inputs.pairing.hands_on_rows:  # other records are joined with these versions too
+            versions = copied_values(versions)
         rows = [row for _, row in asked]
         if None in versions and not self._inputs.keeps_unmatched:
             found = [index for index, version in enumerate(versions) if version is not None]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,9 @@ _SUFFIX = "_right"
 class Pairing(Protocol):
     """Turns records into what waits for a partner, and pairs of these into batches. Never blocks."""
 
+    #: A pair holds the very objects that it is made of, or a function gets them.
+    hands_on_rows: ClassVar[bool]
+
     def rows_of(self, batch: Batch, port: int, *, operator: str) -> list[Any]:
         """The records of a batch in the form in which they wait."""
         ...
@@ -37,6 +40,8 @@ class Pairing(Protocol):
 class TuplePairing:
     """(left, right)."""
 
+    hands_on_rows: ClassVar[bool] = True
+
     def rows_of(self, batch: Batch, port: int, *, operator: str) -> list[Any]:
         return rows_of(batch)
 
@@ -47,6 +52,8 @@ class TuplePairing:
 @dataclass(frozen=True, slots=True)
 class SelectPairing:
     """What the user's function makes of the two."""
+
+    hands_on_rows: ClassVar[bool] = True
 
     select: Callable[[Any, Any], Any]
 
@@ -71,6 +78,8 @@ class ColumnPairing:
 
     The names of the left's key stand for both: where the left is missing they hold the key of the right.
     """
+
+    hands_on_rows: ClassVar[bool] = False
 
     def __init__(
         self, left: pa.Schema, right: pa.Schema, *, left_key: tuple[str, ...] = (), right_key: tuple[str, ...] = ()

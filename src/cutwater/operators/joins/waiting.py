@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from cutwater.operators.contract import FrozenList, OperatorContext
 from cutwater.operators.joins.buffers import open_buffers
 from cutwater.state.contract import FrozenKeyedState, KeyedBackend, TimerState
+from cutwater.state.copies import copied_values
 from cutwater.state.values import dump_pairs
 
 WAITING_STATE = "waiting"
@@ -99,7 +100,8 @@ class WaitingByKey:
                 self._buffers.remove(timer.key)
         self._buffers.flush()
         pairs.sort(key=lambda pair: pair[0])
-        return [time for time, _ in pairs], [thing for _, thing in pairs]
+        # A snapshot that is still being written may share them.
+        return [time for time, _ in pairs], copied_values([thing for _, thing in pairs])
 
     def freeze(self) -> tuple[FrozenKeyedState | None, tuple[FrozenList, ...]]:
         frozen = self._backend.freeze()

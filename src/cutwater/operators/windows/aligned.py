@@ -29,6 +29,7 @@ class AlignedWindowOperator(WindowOperator):
         assert isinstance(spec.assigner, AlignedWindows)
         self._assigner = spec.assigner
         self._time = spec.assigner.time
+        self._overlaps = spec.assigner.every_ms < spec.assigner.size_ms
 
     def _take(self, batch: Batch) -> None:
         if self._time == "event":

@@ -69,6 +69,8 @@ class Count(Fold):
 class _OfValue(Fold):
     """Of what the selector picks. None counts for nothing, as in SQL; of Nones alone the result is None."""
 
+    exposes = True
+
     def __init__(self, value: ValueSelector) -> None:
         self._value = value
 
@@ -153,6 +155,8 @@ class Mean(_OfValue):
 
 class Several(Fold):
     """Built-in aggregates side by side; the result is the tuple of theirs."""
+
+    exposes = True
 
     def __init__(self, folds: Sequence[Fold]) -> None:
         self._folds = tuple(folds)

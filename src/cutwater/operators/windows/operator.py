@@ -37,7 +37,7 @@ from cutwater.protocol.key_groups import KeyGroups
 from cutwater.protocol.timers import Timer
 from cutwater.protocol.watermarks import MAX_TIMESTAMP_MS
 from cutwater.state.contract import KeyedBackend, TimerState
-from cutwater.state.values import copy_value, is_immutable
+from cutwater.state.copies import copied, copied_values
 
 CONTENTS_STATE = "__window"
 TRIGGER_STATE = "__trigger"
@@ -80,6 +80,8 @@ class WindowOperator(FunctionOperator):
 
     #: What the windows' own time is. The global window has none, and is never late.
     _time: TimeKind = "event"
+    #: A record may be in several windows of its key.
+    _overlaps: bool = False
 
     def __init__(self, spec: WindowSpec) -> None:
         super().__init__(spec.results.function)
@@ -261,11 +263,13 @@ class WindowOperator(FunctionOperator):
             raise_user_error(error, function=_named(self._trigger), operator=self.context.name, record=record)
 
     def _grown(self, current: Any, arrival: Arrival, indices: Sequence[int], contents_pane: Pane) -> Any:
-        fold = self._fold
+        fold, inputs, positions = self._fold, arrival.inputs, indices
         if fold.mutable and current is not MISSING:
             current = self._contents.own(contents_pane, current)
+        if fold.mutable and self._overlaps:  # the user's function may change a record that other windows have too
+            inputs, positions = copied_values([inputs[index] for index in indices]), range(len(indices))
         try:
-            return fold.add(current, arrival.inputs, indices)
+            return fold.add(current, inputs, positions)
         except Exception as error:
             record = rows_of(arrival.batch)[last_taken(list(indices), fold.remaining)]
             raise_user_error(error, function=fold.function, operator=self.context.name, record=record)
@@ -348,14 +352,15 @@ class WindowOperator(FunctionOperator):
                 elif time_ms == MAX_TIMESTAMP_MS:
                     time_ms = self._key_time.before_the_end_ms(contents_pane[0])
                 # Else a window without an end: its results have the time of what made it fire.
-                self._fire_window(current, window, contents_pane, time_ms)
-                if self._fold.mutable and not ends and not result.purges and not is_immutable(current):
-                    # What was given away must not change with the records to come.
-                    contents[contents_pane] = copy_value(current, state=CONTENTS_STATE, key=contents_pane)
+                shared = not (ends or result.purges) or (self._overlaps and not self._fold.mutable)
+                self._fire_window(current, window, contents_pane, time_ms, shared=shared)
         if result.purges:
             contents.pop(contents_pane, None)
 
-    def _fire_window(self, current: Any, window: Window, contents_pane: Pane, time_ms: int | None) -> None:
+    def _fire_window(
+        self, current: Any, window: Window, contents_pane: Pane, time_ms: int | None, *, shared: bool
+    ) -> None:
+        """`shared`: this window goes on with what is given away here, or another one has its records."""
         if self._result_times and (self._result_times[-1] is None) != (time_ms is None):
             self._flush()  # a batch has event times for all of its records, or for none
         context = self._function_context
@@ -367,7 +372,7 @@ class WindowOperator(FunctionOperator):
                 self._emit_after_eviction(current, window, contents_pane, context)
             else:
                 if self._fold.exposes:
-                    current = self._contents.own(contents_pane, current)
+                    current = copied(current) if shared else self._contents.own(contents_pane, current)
                 self._spec.results.emit(key, window, self._fold.result(current), context)
         except Exception as error:
             blamed = self._spec.results.function or self._fold.function
@@ -380,7 +385,7 @@ class WindowOperator(FunctionOperator):
         records: list[TimedRecord] = self._fold.result(self._contents.own(contents_pane, current))
         if hasattr(evictor, "evict_before"):
             records = evictor.evict_before(records, window)
-        values = [record.value for record in records]
+        values = copied_values([record.value for record in records])  # the window may go on with these records
         if isinstance(fold, Records):
             self._spec.results.emit(contents_pane[0], window, values, context)
         elif values:

@@ -9,6 +9,7 @@ from typing import Any
 from cutwater.batches import row_maker
 from cutwater.errors import UserError
 from cutwater.graph.keys import KeySelector
+from cutwater.operators.spreading import checked_kind
 from cutwater.operators.windows.contexts import WindowContext
 from cutwater.operators.windows.model import TimeWindow, Window
 
@@ -65,8 +66,9 @@ class Processed(Results):
             result = row_maker(self._names)(result)
         outputs = self._process(key, result if self._of_records else [result], context)
         if outputs is not None:
+            checked_kind(outputs, self._process, context._operator)
             for output in outputs:
-                context._outputs.append(output)
+                context.emit(output)
 
 
 def key_names(key: KeySelector) -> tuple[str, ...]:

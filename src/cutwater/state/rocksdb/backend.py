@@ -54,6 +54,7 @@ from cutwater.state.rocksdb.handles import (
 )
 from cutwater.state.rocksdb.rows import identity_of, rows_of, stored_rows, time_bytes
 from cutwater.state.rocksdb.timers import RocksTimerTable
+from cutwater.state.sharing import UNWATCHED, Sharing
 from cutwater.state.timers import HeapTimerState
 from cutwater.state.values import dump_value, load_value
 
@@ -101,19 +102,21 @@ class RocksBackend(KeyedBackend):
     def current_key(self) -> Any:
         return self._cursor.key
 
-    def value_state(self, name: str, default: Any = None) -> ValueState:
-        return RocksValueState(self._values(name, "value"), self._cursor, name, default)
+    def value_state(self, name: str, default: Any = None, *, sharing: Sharing = UNWATCHED) -> ValueState:
+        return RocksValueState(self._values(name, "value"), self._cursor, sharing, name, default)
 
-    def list_state(self, name: str) -> ListState:
-        return RocksListState(self._values(name, "list"), self._cursor)
+    def list_state(self, name: str, *, sharing: Sharing = UNWATCHED) -> ListState:
+        return RocksListState(self._values(name, "list"), self._cursor, sharing)
 
-    def reducing_state(self, name: str, reduce: Callable[[Any, Any], Any]) -> ReducingState:
-        return RocksReducingState(self._values(name, "reducing"), self._cursor, reduce)
+    def reducing_state(
+        self, name: str, reduce: Callable[[Any, Any], Any], *, sharing: Sharing = UNWATCHED
+    ) -> ReducingState:
+        return RocksReducingState(self._values(name, "reducing"), self._cursor, sharing, reduce)
 
-    def aggregating_state(self, name: str, aggregate: Aggregate) -> AggregatingState:
-        return RocksAggregatingState(self._values(name, "aggregating"), self._cursor, aggregate)
+    def aggregating_state(self, name: str, aggregate: Aggregate, *, sharing: Sharing = UNWATCHED) -> AggregatingState:
+        return RocksAggregatingState(self._values(name, "aggregating"), self._cursor, sharing, aggregate)
 
-    def map_state(self, name: str) -> MapState:
+    def map_state(self, name: str, *, sharing: Sharing = UNWATCHED) -> MapState:
         state = state_prefix(name)
 
         def encode(identity: tuple[Any, Any]) -> bytes:
@@ -127,7 +130,7 @@ class RocksBackend(KeyedBackend):
                 yield key_data, map_key_data, stored
 
         entries = self._entries_of(name, "map", encode, lambda identity: identity)
-        return RocksMapState(entries, self._cursor, scan)
+        return RocksMapState(entries, self._cursor, sharing, scan)
 
     def timer_state(self, name: str) -> TimerState:
         timers = self._timers.get(name)

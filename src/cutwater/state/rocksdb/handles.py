@@ -15,17 +15,19 @@ from cutwater.state.folds import MISSING, AggregatingOperations, ListOperations,
 from cutwater.state.handles import Cursor
 from cutwater.state.rocksdb.encoding import keys_of
 from cutwater.state.rocksdb.entries import Entries
+from cutwater.state.sharing import Sharing
 from cutwater.state.values import copy_value, is_immutable
 
 
 class RocksHandle(StoredValue):
     """What the handles of one value per key share. Used by the loop's thread only, while a key is set."""
 
-    __slots__ = ("_cursor", "_entries")
+    __slots__ = ("_cursor", "_entries", "_sharing")
 
-    def __init__(self, entries: Entries, cursor: Cursor) -> None:
+    def __init__(self, entries: Entries, cursor: Cursor, sharing: Sharing) -> None:
         self._entries = entries
         self._cursor = cursor
+        self._sharing = sharing
 
     def clear(self) -> None:
         self._entries.remove(self._cursor.key)
@@ -40,8 +42,8 @@ class RocksHandle(StoredValue):
 class RocksValueState(RocksHandle):
     __slots__ = ("_default", "_default_is_immutable", "_name")
 
-    def __init__(self, entries: Entries, cursor: Cursor, name: str, default: Any) -> None:
-        super().__init__(entries, cursor)
+    def __init__(self, entries: Entries, cursor: Cursor, sharing: Sharing, name: str, default: Any) -> None:
+        super().__init__(entries, cursor, sharing)
         self._name = name
         self._default = default
         self._default_is_immutable = is_immutable(default)
@@ -55,6 +57,8 @@ class RocksValueState(RocksHandle):
         return copy_value(self._default, state=self._name, key=self._cursor.key)
 
     def update(self, value: Any) -> None:
+        if not self._sharing.on:
+            self._sharing.meet(value)
         self._entries.put(self._cursor.key, value)
 
 
@@ -67,32 +71,34 @@ class RocksListState(ListOperations, RocksHandle):
 class RocksReducingState(ReducingOperations, RocksHandle):
     __slots__ = ("_reduce",)
 
-    def __init__(self, entries: Entries, cursor: Cursor, reduce: Callable[[Any, Any], Any]) -> None:
-        super().__init__(entries, cursor)
+    def __init__(self, entries: Entries, cursor: Cursor, sharing: Sharing, reduce: Callable[[Any, Any], Any]) -> None:
+        super().__init__(entries, cursor, sharing)
         self._reduce = reduce
 
 
 class RocksAggregatingState(AggregatingOperations, RocksHandle):
     __slots__ = ("_aggregate",)
 
-    def __init__(self, entries: Entries, cursor: Cursor, aggregate: Aggregate) -> None:
-        super().__init__(entries, cursor)
+    def __init__(self, entries: Entries, cursor: Cursor, sharing: Sharing, aggregate: Aggregate) -> None:
+        super().__init__(entries, cursor, sharing)
         self._aggregate = aggregate
 
 
 class RocksMapState:
     """Identities are (key of the stream, key in the map)."""
 
-    __slots__ = ("_cursor", "_entries", "_scan")
+    __slots__ = ("_cursor", "_entries", "_scan", "_sharing")
 
     def __init__(
         self,
         entries: Entries,
         cursor: Cursor,
+        sharing: Sharing,
         scan: Callable[[Any], Iterator[tuple[bytes, bytes, bytes]]],
     ) -> None:
         self._entries = entries
         self._cursor = cursor
+        self._sharing = sharing
         #: Of a key: (its bytes, the bytes of the key in the map, the stored value) of each entry.
         self._scan = scan
 
@@ -101,6 +107,8 @@ class RocksMapState:
         return default if value is MISSING else value
 
     def put(self, key: Any, value: Any) -> None:
+        if not self._sharing.on:
+            self._sharing.meet(value)
         canonical_bytes(key)  # what can't be a key is refused here and not when it is written
         self._entries.put((self._cursor.key, key), value)
 
