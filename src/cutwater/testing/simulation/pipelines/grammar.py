@@ -46,6 +46,9 @@ def draw_pipeline(random: Random, time: Time | None = None) -> Pipeline:
     if len(met) > 1 and met[0].gives == "objects":
         draw.common_form = "objects"  # what follows must be able to meet it
         met = [replace(one, on_columns=False) if isinstance(one, meetings.Joined) else one for one in met]
+    # When all that comes to a join is idle or has ended, it is idle too, whatever it holds: what it gives at its end
+    # would be late where it meets a third stream.
+    draw.may_idle = len(met) < 2 or isinstance(met[0], meetings.United)
     branches = [draw.branch(f"source{index}", _versions(met, index)) for index in range(count)]
     common: list[Stage] = []
     for meeting in met:
@@ -90,11 +93,12 @@ class _Draw:
         self.form: Form = "objects"
         #: All branches end in it, so that they can meet.
         self.common_form: Form = random.choice(FORMS)
+        self.may_idle = True
 
     def branch(self, uid: str, versions: bool) -> Branch:
         random = self._random
         self.form = random.choice(FORMS)
-        source = draw_source(random, uid, self._time, self.form, versions=versions)
+        source = draw_source(random, uid, self._time, self.form, versions=versions, may_idle=self.may_idle)
         # What copies versions makes two of one time.
         found = [] if versions else self.stateless(random.choice((0, 0, 1, 2)))
         found += self.fitted(self.common_form)

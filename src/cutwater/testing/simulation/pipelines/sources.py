@@ -182,8 +182,10 @@ class SilentReader(SplitReader):
         return registry.current().world.now >= self._seconds
 
 
-def draw_source(random: Random, uid: str, time: Time, form: Form, *, versions: bool = False) -> DrawnSource:
-    """`versions`: no two rows of a key at one time."""
+def draw_source(
+    random: Random, uid: str, time: Time, form: Form, *, versions: bool = False, may_idle: bool = True
+) -> DrawnSource:
+    """`versions`: no two rows of a key at one time. `may_idle`: time may go on without a split that is silent."""
     if time == "restless":
         return draw_restless(random, uid, form)
     bound_ms = random.choice((0, 5, 40))
@@ -192,7 +194,7 @@ def draw_source(random: Random, uid: str, time: Time, form: Form, *, versions: b
     splits = _draw_splits(random, bound_ms, eager=eager, timed=time == "kept", versions=versions)
     if quiet:
         splits[QUIET_SPLIT] = []
-    idle_after = IDLE_AFTER_SECONDS if quiet and random.random() < 0.7 else None
+    idle_after = IDLE_AFTER_SECONDS if quiet and may_idle and random.random() < 0.7 else None
     every_seconds = random.choice((0.0, 0.0, 0.002, 0.05))
     strategy = None
     if time == "kept":
