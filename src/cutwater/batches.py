@@ -11,7 +11,7 @@ sinks don't see.
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, TypeAlias
@@ -203,3 +203,21 @@ def concatenate(batches: Sequence[Batch]) -> Batch:
             None if any(each is None for each in times) else np.concatenate(times),  # type: ignore[arg-type]
         )
     return pa.concat_batches(batches)
+
+
+def joined(batches: Sequence[Batch]) -> Iterator[Batch]:
+    """As few batches as can be, in order: neighbours with the same columns and the same event time become one."""
+    begin = 0
+    for end in range(1, len(batches) + 1):
+        if end == len(batches) or not _can_join(batches[begin], batches[end]):
+            yield concatenate(batches[begin:end])
+            begin = end
+
+
+def _can_join(one: Batch, other: Batch) -> bool:
+    if isinstance(one, ObjectBatch) or isinstance(other, ObjectBatch):
+        both = isinstance(one, ObjectBatch) and isinstance(other, ObjectBatch)
+        return both and (one.times is None) is (other.times is None)
+    # The metadata names the column of the event time; Arrow would take the first batch's for all.
+    same: bool = one.schema.equals(other.schema, check_metadata=True)
+    return same

@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from cutwater.api.columnar_windows import window_on_columns
 from cutwater.api.dataflow import Build, OperatorSettings
-from cutwater.batches import time_column_of
 from cutwater.durations import Duration, parse_duration
 from cutwater.errors import ConfigurationError, GraphError, UserError
 from cutwater.graph.keys import KeySelector
 from cutwater.operators.aggregations import Aggregation, ValueSelector
+from cutwater.operators.columnar.partial import PartialAggregateOperator
 from cutwater.operators.columnar.plan import check_values
+from cutwater.operators.columnar.running import BatchColumnsOperator, RunningColumnsOperator
+from cutwater.operators.columns import FilterRowsOperator, SelectOperator
 from cutwater.operators.keyed import (
     RunningAggregate,
     RunningCount,
@@ -33,7 +35,8 @@ from cutwater.operators.keyed import (
     RunningSum,
 )
 from cutwater.operators.process import KeyedProcessOperator, ProcessOperator
-from cutwater.operators.rows import FilterOperator, FlatMapOperator, MapOperator
+from cutwater.operators.rows import FilterOperator, FlatMapOperator, MapBatchesOperator, MapOperator
+from cutwater.operators.schemas import WithSchemaOperator
 from cutwater.operators.source import ReaderOperator
 from cutwater.operators.windows.aligned import AlignedWindowOperator, GlobalWindowOperator
 from cutwater.operators.windows.evictors import CountEvictor, as_evictor
@@ -68,6 +71,13 @@ _WITHOUT_TIMES_OF_THEIR_OWN = (
     RunningMin,
     RunningReduce,
     RunningSum,
+    WithSchemaOperator,
+    SelectOperator,
+    FilterRowsOperator,
+    MapBatchesOperator,
+    PartialAggregateOperator,
+    RunningColumnsOperator,
+    BatchColumnsOperator,
 )
 
 
@@ -292,14 +302,13 @@ def _operator_for(spec: WindowSpec) -> Callable[[WindowSpec], Any]:
 
 
 def _check_times(stream: DataStream) -> None:
-    """Raises if it is certain that the stream has no event time."""
-    schema = stream.schema
-    certain = schema is not None and time_column_of(schema) is None
-    if not certain:
-        upstream = [stream._dataflow.upstream_of(output.sender) for output in stream._outputs]
-        nodes = {uid: node for graph in upstream for uid, node in graph.nodes.items()}
-        certain = all(_has_no_times_of_its_own(node.build) for node in nodes.values())
-    if certain:
+    """Raises if it is certain that the stream has no event time.
+
+    A schema doesn't tell: Python values that became typed rows carry the times that they had.
+    """
+    upstream = [stream._dataflow.upstream_of(output.sender) for output in stream._outputs]
+    nodes = {uid: node for graph in upstream for uid, node in graph.nodes.items()}
+    if all(_has_no_times_of_its_own(node.build) for node in nodes.values()):
         raise GraphError(
             "event-time windows need timestamps, and nothing before this window assigns any",
             hint='stream.assign_timestamps("column", cw.watermarks.bounded("5s")).key_by(…), '

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cutwater.batches import Batch, ObjectBatch, concatenate, take_rows
+from cutwater.batches import Batch, ObjectBatch, joined, take_rows
 from cutwater.graph.keys import KeySelector
 from cutwater.graph.model import ExecutionEdge, Partitioning
 from cutwater.operators.user_code import keys_of
@@ -46,8 +46,6 @@ class BufferedChannel:
 
     def add(self, part: Batch) -> None:
         is_typed = type(part) is not ObjectBatch
-        if self._parts and is_typed is (type(self._parts[0]) is ObjectBatch):
-            self.flush()
         if is_typed and part.num_rows >= TYPED_ROWS_ALONE:
             self.flush()
             self._channel.send(part)
@@ -59,7 +57,8 @@ class BufferedChannel:
 
     def flush(self) -> None:
         if self._parts:
-            self._channel.send(concatenate(self._parts))
+            for batch in joined(self._parts):
+                self._channel.send(batch)
             self._parts = []
             self._rows = 0
 

@@ -152,6 +152,14 @@ def test_a_typed_stream_without_a_time_column_is_refused() -> None:
         typed.key_by("city").window(cw.tumbling("1s")).count()
 
 
+def test_values_with_times_that_became_typed_rows_have_them_still() -> None:
+    env = cw.Environment(parallelism=2, launcher=FakeLauncher())
+    values = env.from_collection([("a", 1)]).assign_timestamps(lambda pair: pair[1], cw.watermarks.monotonous())
+    typed = values.with_schema(pa.schema([("city", pa.string()), ("at", pa.int64())]))
+    windows = typed.key_by("city").window(cw.tumbling("1s"))
+    assert windows.count().schema is not None
+
+
 def test_windows_of_windows_take_the_times_of_the_results() -> None:
     env = cw.Environment(parallelism=2, launcher=FakeLauncher())
     keyed = env.from_collection([("a", 1)]).key_by(lambda pair: pair[0])

@@ -215,7 +215,7 @@ class RocksBackend(KeyedBackend):
         first.fetch(folder)
         self._opened = Database(folder, memory_bytes=self._memory_bytes)
         if first.groups == self._groups:
-            self._stored = dict(first.stored)
+            self._stored = _unchanging(first.stored)
         else:
             self._opened.clip(self._groups, self._max_parallelism)
         for other in others:
@@ -327,7 +327,7 @@ class FrozenDatabase:
 
     def written(self, checkpoint: CheckpointId, files: Mapping[str, StoredFile]) -> None:
         """They are all on the storage; if the checkpoint completes they stay there."""
-        self._written((checkpoint, {name: file for name, file in files.items() if name.endswith(_SORTED_FILE)}))
+        self._written((checkpoint, _unchanging(files)))
 
     def discard(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -335,6 +335,11 @@ class FrozenDatabase:
     def __del__(self) -> None:
         with suppress(Exception):  # given up unread: an aborted checkpoint just drops it
             self.discard()
+
+
+def _unchanging(files: Mapping[str, StoredFile]) -> dict[str, StoredFile]:
+    """Those that a later snapshot may refer to: CURRENT and the manifest have new content under the same name."""
+    return {name: file for name, file in files.items() if name.endswith(_SORTED_FILE)}
 
 
 def _after(prefix: bytes) -> bytes:

@@ -38,9 +38,11 @@ from cutwater.snapshots.store import SnapshotStore
 from cutwater.snapshots.tables import TablesRestore
 from cutwater.state.values import load_pairs
 from cutwater.status import JobStatus
+from cutwater.testing.simulation.cases import Case, Read, States
 from cutwater.testing.simulation.cluster import Watcher
 from cutwater.testing.simulation.connectors import attempt_of
-from cutwater.testing.simulation.jobs import Case, Read, States
+from cutwater.testing.simulation.pipelines.pipeline import SINK, Pipeline
+from cutwater.testing.simulation.pipelines.rows import plain
 from cutwater.testing.simulation.storage import SimulatedStorage
 from cutwater.testing.simulation.world import InvariantBroken, World
 
@@ -157,22 +159,20 @@ class Checker(Watcher):
         if problem is not None:
             raise InvariantBroken("a completed savepoint is whole", problem)
         taken = SnapshotCompleted(CheckpointId(manifest.checkpoint), AttemptNumber(manifest.attempt), folder)
-        if self._case.cut is None:
-            read = self._read_before(taken, manifest)
+        read = self._read_before(taken, manifest)
+        if self._case.cut is None and self._case.pipeline is None:
             self._check_state(taken, self._case.state(read), self._keyed_state(taken, manifest))
 
     # The consistent cut.
 
     def _check_cut(self, entry: SnapshotCompleted, manifest: Manifest) -> None:
         read = self._read_before(entry, manifest)
+        if self._case.pipeline is not None:
+            self._check_cut_of(self._case.pipeline, entry, read)
+            return
         found_state = self._keyed_state(entry, manifest)
         expected_output = self._case.output(read)
-        found_output = Counter(
-            record
-            for sink in self._case.sinks
-            for part in sorted(self._covered[sink])
-            for record in self._part(sink, part)
-        )
+        found_output = Counter(self._covered_records())
         if self._case.cut is not None:
             problem = self._case.cut(read, found_state, found_output)
             if problem:
@@ -192,6 +192,22 @@ class Checker(Watcher):
                     raise InvariantBroken(
                         "consistent cut: broadcast", f"task {subtask} has {found}, expected {expected}"
                     )
+
+    def _check_cut_of(self, pipeline: Pipeline, entry: SnapshotCompleted, read: Read) -> None:
+        """Without event time the records before the cut decide; with it, no more than all records make may be there."""
+        if pipeline.mode is not CheckpointMode.EXACTLY_ONCE or pipeline.sink != "transactional":
+            return
+        expected = pipeline.expected(read if pipeline.time == "none" else self._everything)
+        if expected is None:
+            return
+        found = Counter(map(plain, self._covered_records()))
+        if found - expected or (pipeline.time == "none" and found != expected):
+            raise InvariantBroken("consistent cut: output", f"{entry}\n{_surplus(expected, found)}")
+
+    def _covered_records(self) -> Iterator[Any]:
+        for sink in self._case.sinks:
+            for part in sorted(self._covered[sink]):
+                yield from self._part(sink, part)
 
     def _check_state(self, entry: SnapshotCompleted, expected: States, found: States) -> None:
         expected = {name: values for name, values in expected.items() if values}
@@ -264,9 +280,10 @@ class Checker(Watcher):
     # At the end.
 
     def finish(self, *, undisturbed: bool) -> None:
-        sources = self._case.sources
-        everything = {uid: list(chain.from_iterable(source.splits.values())) for uid, source in sources.items()}
-        expected = self._case.output(everything)
+        if self._case.pipeline is not None:
+            self._finish_pipeline(self._case.pipeline, undisturbed=undisturbed)
+            return
+        expected = self._case.output(self._everything)
         found: Counter[Hashable] = Counter()
         for sink in self._case.sinks:
             for path in self._storage.files.list(f"out/{sink}/committed"):
@@ -288,6 +305,20 @@ class Checker(Watcher):
                 if undisturbed and found != expected:
                     raise InvariantBroken("nothing failed, but the output differs", _surplus(expected, found))
         self._check_nothing_pending()
+
+    def _finish_pipeline(self, pipeline: Pipeline, *, undisturbed: bool) -> None:
+        found: Counter[Any] = Counter()
+        for path in self._storage.files.list(f"out/{SINK}/committed"):
+            found.update(map(plain, pickle.loads(self._storage.files.read(path))))
+        problem = pipeline.judge(self._everything, found, undisturbed=undisturbed)
+        if problem:
+            raise InvariantBroken(f"{pipeline.mode}: output", problem)
+        self._check_nothing_pending()
+
+    @property
+    def _everything(self) -> Read:
+        sources = self._case.sources
+        return {uid: list(chain.from_iterable(source.splits.values())) for uid, source in sources.items()}
 
     def _check_order(self) -> None:
         if not self._case.ordered:

@@ -165,6 +165,41 @@ class SimulatedWriter(SinkWriter):
         self._written.append(name.encode())
 
 
+class PlainSink(Sink):
+    """Records are visible as soon as they are written; what is read again is written again."""
+
+    delivery = Delivery.PLAIN
+
+    def __init__(self, uid: str) -> None:
+        self.uid = uid
+
+    @property
+    def name(self) -> str:
+        return f"plain({self.uid})"
+
+    def writer(self, context: WriterContext) -> SinkWriter:
+        return PlainWriter(self, context)
+
+
+class PlainWriter(SinkWriter):
+    """Writes a file whenever it is told to."""
+
+    def __init__(self, sink: PlainSink, context: WriterContext) -> None:
+        super().__init__(sink)
+        self._prefix = f"out/{sink.uid}/committed/{context.attempt:04d}-{context.subtask}"
+        self._part = 0
+        self._records: list[Any] = []
+
+    def write(self, batch: Batch) -> None:
+        self._records += rows_of(batch)
+
+    def flush(self) -> None:
+        if self._records:
+            registry.current().storage.create_if_absent(f"{self._prefix}-{self._part:04d}", pickle.dumps(self._records))
+            self._part += 1
+            self._records = []
+
+
 def attempt_of(path: str) -> int:
     """Which attempt wrote this file of a sink."""
     return int(path.rpartition("/")[2].partition("-")[0])

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+
 from cutwater.batches import Batch, ObjectBatch, rows_of, times_of
 from cutwater.connectors.contract import SplitReader
 from cutwater.operators.contract import FrozenList, Operator, OperatorContext, OperatorSnapshot
@@ -57,8 +59,9 @@ class ChannelPromises:
             case Watermark(timestamp_ms):
                 if timestamp_ms != MIN_TIMESTAMP_MS:  # it only says that the channel counts again
                     self._promise(channel).advance(timestamp_ms)
-            case ObjectBatch() if element.times is not None:
-                self._promise(channel).check(element)
+            case ObjectBatch() | pa.RecordBatch():
+                if times_of(element) is not None:
+                    self._promise(channel).check(element)
             case _:
                 pass
 

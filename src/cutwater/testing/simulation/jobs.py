@@ -8,7 +8,7 @@ the dataflow is: running counts put out the same (key, n) whatever the order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -29,36 +29,13 @@ from cutwater.protocol.event_time import WatermarkStrategy
 from cutwater.protocol.modes import CheckpointMode
 from cutwater.protocol.watermarks import MIN_TIMESTAMP_MS
 from cutwater.testing.simulation import registry
+from cutwater.testing.simulation.cases import Case, Read, States
 from cutwater.testing.simulation.connectors import SimulatedSink, SimulatedSource
 from cutwater.testing.simulation.event_time import SORTED_STATE, WAITING_STATE, SortByTime, WatchTime
-
-Read = Mapping[str, list[Any]]
-"""By source uid: the records that were read, in no particular order."""
-States = dict[tuple[str, str], dict[Any, Any]]
-"""By operator uid and state name: the values by key."""
+from cutwater.testing.simulation.pipelines.case import draw_case, draw_restless_case
 
 MAX_PARALLELISM = 16
 WORDS = ("ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen", "ibis")
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A job of one seed."""
-
-    graph: LogicalGraph
-    sources: dict[str, SimulatedSource]
-    sinks: tuple[str, ...]
-    output: Callable[[Read], Counter[Hashable]]
-    state: Callable[[Read], States]
-    mode: CheckpointMode = CheckpointMode.EXACTLY_ONCE
-    #: Outputs are (key, n), and every key's n must come in order.
-    ordered: bool = False
-    #: The operator whose broadcast state must be what its second stream brought, by what that source is.
-    broadcast: tuple[str, str] | None = None
-    #: Records have event times, and none is ever late.
-    timed: bool = False
-    #: In place of `state` and `output` in a cut, where event time decides too: what is wrong with what was found.
-    cut: Callable[[Read, States, Counter[Hashable]], str | None] | None = None
 
 
 # What the functions of the jobs do.
@@ -530,6 +507,9 @@ JOBS: dict[str, Callable[[Random], Case]] = {
     "aligned": aligned,
     "idle": idle,
     "event_time_at_most_once": event_time_at_most_once,
+    "pipeline": draw_case,
+    "restless": draw_restless_case,
 }
-#: How often a seed draws each.
+#: How often a seed draws each: one by hand as often as one of the grammar.
 WEIGHTS = dict.fromkeys(JOBS, 4) | {"empty_source": 1, "aligned": 2, "idle": 2, "event_time_at_most_once": 2}
+WEIGHTS |= {"pipeline": 40}

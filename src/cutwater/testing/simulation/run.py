@@ -7,7 +7,7 @@ from random import Random
 
 import cloudpickle
 
-from cutwater.config import Checkpoints, JobOptions
+from cutwater.config import Checkpoints
 from cutwater.graph.guarantees import guarantees_of
 from cutwater.graph.plan import JobPlan
 from cutwater.protocol.modes import CheckpointMode
@@ -15,12 +15,13 @@ from cutwater.protocol.restart import fixed_delay
 from cutwater.protocol.watermarks import MIN_TIMESTAMP_MS
 from cutwater.runtime.recovering import History
 from cutwater.testing.simulation import registry
+from cutwater.testing.simulation.cases import Case
 from cutwater.testing.simulation.checkers import Checker
 from cutwater.testing.simulation.cluster import Cluster
 from cutwater.testing.simulation.conditions import draw_conditions
 from cutwater.testing.simulation.event_time import ChannelPromises
 from cutwater.testing.simulation.faults import schedule_faults
-from cutwater.testing.simulation.jobs import JOBS, WEIGHTS, Case
+from cutwater.testing.simulation.jobs import JOBS, WEIGHTS
 from cutwater.testing.simulation.network import Network
 from cutwater.testing.simulation.picture import describe
 from cutwater.testing.simulation.storage import SimulatedStorage
@@ -99,14 +100,16 @@ class Run:
             with registry.entered(self):
                 self._play()
         except InvariantBroken as problem:
-            broken = str(problem)
+            broken = f"{problem}\n{self.case.line}".rstrip()
             self.world.note("BROKEN %s", broken)
+        finally:
+            self.case.close()
         attempts = self.checker.attempts
         return Outcome(self.seed, self.job, broken, self.world.events, self.world.now, attempts, self.trace)
 
     def _play(self) -> None:
         world, cluster = self.world, self.cluster
-        self.world.note("job %s, conditions %s", self.job, world.conditions)
+        self.world.note("job %s, conditions %s", self.case.line or self.job, world.conditions)
         schedule_faults(self)
         world.after(0.0, cluster.start_coordinator)
         world.run(lambda: cluster.finished)
@@ -130,15 +133,17 @@ def _plan(case: Case, random: Random, *, calm: bool) -> JobPlan:
             every=random.choice(("4ms", "10ms", "30ms")),
             mode=case.mode,
             storage="simulated",
-            timeout="10s" if calm else random.choice(("100ms", "500ms", "10s")),
+            # A barrier needs its time through the many channels of a drawn pipeline.
+            timeout="10s"
+            if calm
+            else random.choice(("100ms", "500ms", "10s") if case.pipeline is None else ("1s", "2s", "10s")),
             max_concurrent=random.choice((1, 1, 2)),
             tolerable_failures=random.choice((0, 1, 5)),
             retain=random.choice((1, 2, 3)),
         )
-    options = JobOptions(
-        parallelism=1,
+    options = replace(
+        case.options,
         checkpoints=checkpoints,
-        state_backend="filesystem",
         restart=fixed_delay(attempts=100_000, delay_seconds=random.choice((0.0, 0.01, 0.05))),
         spare_slots=random.choice((0, 0, 1)),
         heartbeat_interval=f"{HEARTBEAT_TIMEOUT_SECONDS / 10}s",
