@@ -32,7 +32,7 @@ from cutwater.protocol.recovery import (
 from cutwater.runtime.fitting import check_fits, key_groups_of
 from cutwater.snapshots.format import Manifest
 from cutwater.snapshots.reader import list_items_of, load_manifest, verify
-from cutwater.snapshots.storage import Storage, absolute_url, open_storage, split_url
+from cutwater.snapshots.storage import Storage, absolute_url, split_url
 from cutwater.snapshots.store import SnapshotStore
 
 
@@ -117,7 +117,7 @@ def _candidates(history: History, store: SnapshotStore) -> Iterator[tuple[str, S
     """The folders of snapshots that a run may start from, newest first."""
     if history.restore_path is not None:
         root, folder = split_url(history.restore_path)
-        yield folder, open_storage(root)
+        yield folder, store.open_other(root)
     for entry in reversed(history.relevant(store.journal())):
         if isinstance(entry, SnapshotCompleted):
             yield entry.path, store.storage
@@ -130,7 +130,7 @@ def recover(plan: JobPlan, store: SnapshotStore, history: History) -> Recovered:
     restored, skipped = _choose(recovery, store, dict(history.damaged))
     claimed = None
     if restored is None and history.restore_path is not None:
-        restored = _from_path(history.restore_path)
+        restored = _from_path(history.restore_path, store)
         claimed = history.restore_path if history.claim else None
     if restored is not None:
         check_fits(plan.graph, restored.manifest, drop_unknown=history.allow_non_restored_state)
@@ -164,9 +164,9 @@ def _choose(
                 assert_never(effect)
 
 
-def _from_path(path: str) -> Restored:
+def _from_path(path: str, store: SnapshotStore) -> Restored:
     root, folder = split_url(path)
-    storage = open_storage(root)
+    storage = store.open_other(root)
     manifest = load_manifest(storage, folder)
     problem = verify(storage, folder, manifest)
     if problem is not None:

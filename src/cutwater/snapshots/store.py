@@ -58,12 +58,12 @@ class SnapshotStore:
         journal_length_max: int = JOURNAL_LENGTH_MAX,
         open_other: Callable[[str], Storage] = open_storage,
     ) -> None:
-        """`open_other` opens the storages of savepoints."""
+        """`open_other` opens the storages of savepoints, and of snapshots that are restored by their path."""
         if not job_id or "/" in job_id or job_id in (".", ".."):
             raise ConfigurationError(f'"{job_id}" can\'t be a job id', hint="use letters, digits, - and _")
         self.storage = storage
         self.job_id = job_id
-        self._open_other = open_other
+        self.open_other = open_other
         self._journal = Journal(storage, f"{job_id}/journal")
         self._journal_length_max = journal_length_max
         self._journal_lock = threading.Lock()
@@ -141,13 +141,13 @@ class SnapshotStore:
         """Makes a savepoint complete. It is its owner's, not part of the journal: no recovery looks for it."""
         root, folder = split_url(url)
         path = f"{folder}/{manifest_name(manifest.attempt)}"
-        if not self._open_other(root).create_if_absent(path, seal(manifest)):
+        if not self.open_other(root).create_if_absent(path, seal(manifest)):
             raise InternalError(f'the savepoint "{url}" was published before')
 
     def discard_savepoint(self, url: str) -> None:
         """Deletes what is there of it."""
         root, folder = split_url(url)
-        self._open_other(root).delete_folder(folder)
+        self.open_other(root).delete_folder(folder)
 
     # Snapshots.
 

@@ -2,8 +2,11 @@
 
 The sink keeps its files in the simulated storage:
 
-    out/{uid}/pending/{attempt}-{subtask}-{part}      written, perhaps prepared
-    out/{uid}/committed/{attempt}-{subtask}-{part}    visible
+    out/{uid}/pending/{life}.{attempt}-{subtask}-{part}      written, perhaps prepared
+    out/{uid}/committed/{life}.{attempt}-{subtask}-{part}    visible
+
+A life rolls back nothing that another one has written: a snapshot of that one may name it. What a savepoint prepared is
+in the savepoint itself, so it can be restored whatever was rolled back since.
 """
 
 from __future__ import annotations
@@ -14,7 +17,6 @@ from typing import Any
 
 from cutwater.batches import Batch, ObjectBatch, rows_of
 from cutwater.connectors.contract import Delivery, Discovery, Sink, SinkWriter, Source, SplitReader, WriterContext
-from cutwater.errors import StorageError
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
 from cutwater.protocol.splits import Split
 from cutwater.testing.simulation import registry
@@ -115,7 +117,7 @@ class SimulatedSink(Sink):
     def commit(self, committables: Sequence[bytes]) -> None:
         run = registry.current()
         for committable in committables:
-            name = committable.decode()
+            name, records = pickle.loads(committable)
             pending, committed = f"out/{self.uid}/pending/{name}", f"out/{self.uid}/committed/{name}"
             if run.storage.exists(pending):
                 run.checker.commits(self.uid, name)
@@ -123,7 +125,7 @@ class SimulatedSink(Sink):
                 run.storage.delete(pending)
             elif not run.storage.exists(committed):
                 run.checker.finds_nothing_to_commit(self.uid, name)
-                raise StorageError(f"{name} was rolled back")
+                run.storage.create_if_absent(committed, pickle.dumps(records))
 
     def recover(
         self, *, job_id: str, uid: str, committables: Sequence[bytes], attempt: AttemptNumber | None = None
@@ -131,7 +133,7 @@ class SimulatedSink(Sink):
         run = registry.current()
         self.commit(committables)
         for path in run.storage.list(f"out/{self.uid}/pending"):
-            if attempt is None or attempt_of(path) < attempt:
+            if owner_of(path) == run.owner and (attempt is None or attempt_of(path) < attempt):
                 run.storage.delete(path)
 
 
@@ -141,7 +143,7 @@ class SimulatedWriter(SinkWriter):
     def __init__(self, sink: SimulatedSink, context: WriterContext) -> None:
         super().__init__(sink)
         self._uid = sink.uid
-        self._prefix = f"{context.attempt:04d}-{context.subtask}"
+        self._prefix = f"{registry.current().owner:02d}.{context.attempt:04d}-{context.subtask}"
         self._part = 0
         self._records: list[Any] = []
         self._written: list[bytes] = []
@@ -161,10 +163,21 @@ class SimulatedWriter(SinkWriter):
         name = f"{self._prefix}-{self._part:04d}"
         registry.current().storage.write(f"out/{self._uid}/pending/{name}", pickle.dumps(self._records))
         self._part += 1
+        self._written.append(pickle.dumps((name, self._records)))
         self._records = []
-        self._written.append(name.encode())
 
 
 def attempt_of(path: str) -> int:
     """Which attempt wrote this file of a sink."""
-    return int(path.rpartition("/")[2].partition("-")[0])
+    return int(path.rpartition("/")[2].partition(".")[2].partition("-")[0])
+
+
+def owner_of(path: str) -> int:
+    """Which life wrote it."""
+    return int(path.rpartition("/")[2].partition(".")[0])
+
+
+def part_of(committable: bytes) -> str:
+    """Its name."""
+    name: str = pickle.loads(committable)[0]
+    return name

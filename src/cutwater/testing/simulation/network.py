@@ -208,6 +208,12 @@ class Network:
                 channel.close()
                 del self._open[key]
 
+    def partition(self, one: Process, other: Process) -> None:
+        """Nothing gets from one to the other any more; both still reach everybody else."""
+        for channel in self.channels():
+            if {channel.sender, channel.receiver} == {one, other}:
+                channel.hang()
+
     def channels(self) -> list[Channel]:
         return list(self._open.values())
 

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from random import Random
 
-import cloudpickle
-
 from cutwater.config import Checkpoints, JobOptions
+from cutwater.errors import CutwaterError
 from cutwater.graph.guarantees import guarantees_of
 from cutwater.graph.plan import JobPlan
 from cutwater.protocol.modes import CheckpointMode
 from cutwater.protocol.restart import fixed_delay
 from cutwater.protocol.watermarks import MIN_TIMESTAMP_MS
-from cutwater.runtime.recovering import History
 from cutwater.testing.simulation import registry
 from cutwater.testing.simulation.checkers import Checker
 from cutwater.testing.simulation.cluster import Cluster
-from cutwater.testing.simulation.conditions import draw_conditions
+from cutwater.testing.simulation.conditions import Kind, LifeConditions, Milestone, draw_conditions
 from cutwater.testing.simulation.event_time import ChannelPromises
 from cutwater.testing.simulation.faults import schedule_faults
 from cutwater.testing.simulation.jobs import JOBS, WEIGHTS, Case
+from cutwater.testing.simulation.lives import Life
 from cutwater.testing.simulation.network import Network
 from cutwater.testing.simulation.picture import describe
 from cutwater.testing.simulation.storage import SimulatedStorage
@@ -46,6 +46,8 @@ class Outcome:
     seconds: float
     attempts: int
     trace: Trace
+    #: How often each kind of fault struck.
+    injected: Counter[Kind] = field(default_factory=Counter)
 
 
 class Poisoned(RuntimeError):
@@ -75,10 +77,35 @@ class Run:
         #: The furthest that event time has come where records are sorted by it.
         self.latest_time_ms = MIN_TIMESTAMP_MS
         self.poisoned = False
-        self.disturbed = bool(conditions.faults or conditions.storage_fault_rate)
-        plan = _plan(self.case, random, calm=calm)
-        self.cluster = Cluster(self, plan, bytes(cloudpickle.dumps(plan)), History())
-        self.storage.cut_off = self.cluster.cut_off
+        self._claims = 0
+        self.storage.created = self._file_created
+        #: Paths of those that were taken.
+        self.savepoints: list[str] = []
+        self.plan = _plan(self.case, random, calm=calm)
+        self.life: Life = Life(self, 1, conditions.lives[0])
+        self.storage.cut_off = lambda process: self.cluster.cut_off(process)
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.life.cluster
+
+    @property
+    def owner(self) -> int:
+        """The life of the process that runs now."""
+        process = self.world.current
+        return self.life.owner if process is None else process.owner
+
+    def _file_created(self, path: str) -> None:
+        self.checker.file_created(path)
+        if self.checker.attempts > self._claims:
+            self._claims = self.checker.attempts
+            self.life.milestones.reached(Milestone.CLAIMED, self._claims)
+
+    def savepoint_answered(self, path: str, error: CutwaterError | None) -> None:
+        self.world.note("savepoint: %s", path or error)
+        if error is None:
+            self.checker.savepoint_taken(path)
+            self.savepoints.append(path)
 
     def touch(self, where: str) -> None:
         """Called by the functions of jobs: the place where they fail."""
@@ -100,19 +127,35 @@ class Run:
             broken = str(problem)
             self.world.note("BROKEN %s", broken)
         attempts = self.checker.attempts
-        return Outcome(self.seed, self.job, broken, self.world.events, self.world.now, attempts, self.trace)
+        world = self.world
+        return Outcome(self.seed, self.job, broken, world.events, world.now, attempts, self.trace, world.injected)
 
     def _play(self) -> None:
-        world, cluster = self.world, self.cluster
-        self.world.note("job %s, conditions %s", self.job, world.conditions)
-        schedule_faults(self)
-        world.after(0.0, cluster.start_coordinator)
-        world.run(lambda: cluster.finished)
-        if not cluster.finished:
-            raise InvariantBroken("the job is stuck: nothing will ever happen", describe(self))
-        self.checker.finish(undisturbed=not self.disturbed)
+        world = self.world
+        world.note("job %s, conditions %s", self.job, world.conditions)
+        for number, conditions in enumerate(world.conditions.lives, 1):
+            self._live(number, conditions)
         world.run_for(AFTERLIFE_SECONDS)
-        self.checker.finish(undisturbed=not self.disturbed)
+        self._check(self.life)
+
+    def _live(self, number: int, conditions: LifeConditions) -> None:
+        world = self.world
+        if number > 1:
+            self.life = Life(self, number, conditions)
+        world.calm_from = world.now + world.conditions.quiet_after_seconds
+        life = self.life
+        schedule_faults(self, life)
+        life.begin()
+        world.run(lambda: life.over)
+        if not life.over:
+            raise InvariantBroken("the job is stuck: nothing will ever happen", describe(self))
+        life.cluster.bury()
+        self._check(life)
+
+    def _check(self, life: Life) -> None:
+        self.checker.check_visible(complete=life.complete)
+        if life.complete and not life.stopped:
+            self.checker.finish(undisturbed=not self.world.conditions.disturbed)
 
 
 def run_seed(seed: int, job: str | None = None, *, trace: bool = False, calm: bool = False) -> Outcome:
