@@ -24,6 +24,7 @@ from cutwater.runtime.restoring import OperatorRestore
 from cutwater.runtime.routing import OutputGate, Router, receivers_of, router_of
 from cutwater.runtime.seams import Background, ChannelId, Clock, InputChannel, OutputChannel, Transport
 from cutwater.runtime.task import Task, TaskServices
+from cutwater.runtime.watching import ConnectionWatch
 from cutwater.snapshots.format import TaskSnapshot
 from cutwater.snapshots.local_files import LocalFiles
 from cutwater.snapshots.storage import Storage, split_url
@@ -70,6 +71,7 @@ class Deployment:
         restored_from = order.restore.storage_url
         self._restored_storage = services.storage(restored_from) if restored_from is not None else self._storage
         self.tasks: dict[TaskId, Task] = {}
+        self.connections = ConnectionWatch(services.transport, order.attempt, plan.options.heartbeat_timeout_seconds)
 
     def open(self) -> None:
         """Makes every task, restores it and makes its inputs ready. May block."""
@@ -77,11 +79,12 @@ class Deployment:
             self.tasks[task] = self._open_task(task, self._vertices[task.vertex])
 
     def connect(self) -> None:
-        """Connects the outputs; from now on tasks may run."""
+        """Connects the outputs; from now on tasks may run, and restored timers may fire."""
         for task, routers in self._routers.items():
             for edge, router in routers:
                 router.connect([self._output(channel) for channel in self._channels_from(edge, task.subtask)])
-            self.tasks[task].start()
+        for connected in self.tasks.values():
+            connected.start()
 
     def completed(self, checkpoint: CheckpointId) -> None:
         """The checkpoint is durable: what later ones may build on."""

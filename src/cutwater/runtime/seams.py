@@ -6,7 +6,7 @@ them with Arrow Flight, pyarrow.fs and a thread pool; the simulator with one see
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -66,6 +66,25 @@ class OutputChannel(Protocol):
         ...
 
 
+class Connection(Protocol):
+    """One end of what carries channels to another slot, or from it; channels may share one. For the loop's thread."""
+
+    @property
+    def peer(self) -> str:
+        """The other end, for people."""
+        ...
+
+    def signs_of_life(self) -> int | None:
+        """How often something was heard from the other end; None: it has ended, or says itself that it broke."""
+        ...
+
+    def ping(self) -> None:
+        """Asks for a sign of life. The other end's transport answers: its loop may be in a long call, its queues may be
+        full. Never blocks.
+        """
+        ...
+
+
 class Transport(Protocol):
     """Channels between slots. Local ones are the slot's own business."""
 
@@ -80,6 +99,10 @@ class Transport(Protocol):
 
     def open_output(self, channel: ChannelId, address: str, token: str) -> OutputChannel:
         """Connects to the slot at the address, in the background."""
+        ...
+
+    def connections(self, attempt: AttemptNumber) -> Sequence[Connection]:
+        """Those that carry channels of the attempt now."""
         ...
 
     def drop(self, attempt: AttemptNumber) -> None:

@@ -81,7 +81,7 @@ class Slot:
             if not self._running:
                 break
         self._turn_ended_seconds = self._clock.now_seconds()
-        self._send_metrics_if_due()
+        self._look_around_if_due()
         return worked
 
     def wake_at(self) -> float | None:
@@ -222,12 +222,16 @@ class Slot:
     def _report(self, attempt: int, operator: str, value: Any) -> None:
         self._link.send(messages.ConnectorReport(attempt, operator, pickle.dumps(value)))  # type: ignore[arg-type]
 
-    def _send_metrics_if_due(self) -> None:
+    def _look_around_if_due(self) -> None:
+        """A few times a second: tells what the tasks counted, and looks for connections that hang."""
         now = self._turn_ended_seconds
         if self._deployment is None or now < self._metrics_at_seconds:
             return
         self._metrics_at_seconds = now + METRICS_SECONDS
         self._send_metrics()
+        if self._running:
+            connections = self._deployment.connections
+            self._guard(None, lambda: connections.look(now))
 
     def _send_metrics(self) -> None:
         if self._deployment is None:

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.flight as flight
 
 from cutwater.errors import ChannelBrokenError, SerializationError
 from cutwater.protocol.elements import EndOfInput
 from cutwater.runtime.flight import wire
+from cutwater.runtime.flight.dialling import Call, dial
 from cutwater.runtime.flight.inbox import QueueLimits
 from cutwater.runtime.flight.peers import Peer
 from cutwater.runtime.flight.security import call_options, end_call
@@ -25,8 +24,6 @@ from cutwater.runtime.seams import ChannelId, Element
 CHANNEL_HEADER = "cutwater-channel"
 PING_SECONDS = 1.0
 """An idle sender writes this often, so that a receiver that closed gets its thread back, and a dead one is noticed."""
-CONNECT_RETRY_SECONDS = 0.02
-CONNECT_RETRY_SECONDS_MAX = 0.5
 
 
 class Outbox:
@@ -121,33 +118,14 @@ class Outbox:
         finally:
             self._peer.release()
 
-    def _connect(self) -> tuple[Any, Any] | None:
-        """Tries again while the receiver is not ready yet; a refusal is final."""
-        deadline = time.monotonic() + self._connect_timeout_seconds
-        pause_seconds = CONNECT_RETRY_SECONDS
-        while not self._closed.is_set():
-            try:
-                return self._call_once()
-            except flight.FlightUnavailableError:
-                if time.monotonic() >= deadline:
-                    raise
-            time.sleep(pause_seconds)
-            pause_seconds = min(pause_seconds * 2, CONNECT_RETRY_SECONDS_MAX)
-        return None
+    def _connect(self) -> Call | None:
+        timeout_seconds = self._connect_timeout_seconds
+        return dial(self._peer, self._options, self._began, closed=self._closed, timeout_seconds=timeout_seconds)
 
-    def _call_once(self) -> tuple[Any, Any]:
-        """A call that the receiver accepted."""
-        descriptor = flight.FlightDescriptor.for_command(b"channel")
-        writer, reader = self._peer.client().do_exchange(descriptor, options=self._options)
-        try:
-            self._reader = reader
-            if self._closed.is_set():  # `close` may have looked for the reader too early
-                reader.cancel()
-            reader.read_chunk()
-        except BaseException:
-            end_call(writer, reader)
-            raise
-        return writer, reader
+    def _began(self, reader: Any) -> None:
+        self._reader = reader
+        if self._closed.is_set():  # `close` may have looked for the reader too early
+            reader.cancel()
 
     def _write_all(self, writer: Any, reader: Any) -> None:
         began = False

@@ -1,7 +1,8 @@
 """How do elements get from slot to slot?
 
 One Flight server for each slot; one DoExchange call for each channel, made by the sender. The headers of the call
-name the channel and show the attempt's token, and are checked before the call reaches anything else.
+name the channel and show the attempt's token, and are checked before the call reaches anything else. One more call for
+each connection, the link, carries pings.
 """
 
 from __future__ import annotations
@@ -16,16 +17,18 @@ from cutwater.config import TlsFiles
 from cutwater.protocol.ids import AttemptNumber
 from cutwater.runtime.flight import wire
 from cutwater.runtime.flight.inbox import Inbox, QueueLimits
+from cutwater.runtime.flight.links import CallingLink, LinkEnd, caller_of, link_text
 from cutwater.runtime.flight.outbox import CHANNEL_HEADER, Outbox, channel_text
 from cutwater.runtime.flight.peers import Peers
 from cutwater.runtime.flight.security import (
     address_of,
+    call_options,
     connect,
     first_header,
     require_token,
     server_arguments,
 )
-from cutwater.runtime.seams import ChannelId
+from cutwater.runtime.seams import ChannelId, Connection
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 SHUTDOWN_TIMEOUT_SECONDS = 2.0
@@ -49,6 +52,7 @@ class FlightTransport:
         self._gate = _Gate()
         self._peers = Peers(lambda address: connect(address, tls))
         self._outboxes: dict[AttemptNumber, list[Outbox]] = {}
+        self._links: dict[AttemptNumber, dict[str, CallingLink]] = {}
         self._server = _ChannelServer(self._gate, **server_arguments(host, tls))
         self._address = address_of(host, self._server.port)
 
@@ -71,10 +75,16 @@ class FlightTransport:
             connect_timeout_seconds=self._connect_timeout_seconds,
         )
         self._outboxes.setdefault(channel.attempt, []).append(outbox)
+        self._link(channel.attempt, address, token)
         return outbox
+
+    def connections(self, attempt: AttemptNumber) -> list[Connection]:
+        return [*self._links.get(attempt, {}).values(), *self._gate.links(attempt)]
 
     def drop(self, attempt: AttemptNumber) -> None:
         self._gate.shut(attempt)
+        for link in self._links.pop(attempt, {}).values():
+            link.close()
         for outbox in self._outboxes.pop(attempt, []):
             outbox.close()
 
@@ -83,6 +93,15 @@ class FlightTransport:
         for attempt in [*self._outboxes, *self._gate.attempts()]:
             self.drop(attempt)
         shut_down(self._server)
+
+    def _link(self, attempt: AttemptNumber, address: str, token: str) -> None:
+        links = self._links.setdefault(attempt, {})
+        if address not in links:
+            links[address] = CallingLink(
+                self._peers.hold(attempt, address),
+                call_options(token, [(CHANNEL_HEADER, link_text(attempt, self._address))]),
+                connect_timeout_seconds=self._connect_timeout_seconds,
+            )
 
 
 def shut_down(server: Any) -> None:
@@ -99,6 +118,7 @@ class _Gate(flight.ServerMiddlewareFactory):  # type: ignore[misc]
         self._lock = threading.Lock()
         self._tokens: dict[AttemptNumber, str] = {}
         self._inboxes: dict[AttemptNumber, dict[str, Inbox]] = {}
+        self._links: dict[AttemptNumber, dict[str, LinkEnd]] = {}
         self._newest_shut = -1
 
     def admit(self, channel: ChannelId, token: str, inbox: Inbox) -> None:
@@ -111,9 +131,16 @@ class _Gate(flight.ServerMiddlewareFactory):  # type: ignore[misc]
         with self._lock:
             self._tokens.pop(attempt, None)
             inboxes = self._inboxes.pop(attempt, {})
+            links = self._links.pop(attempt, {})
             self._newest_shut = max(self._newest_shut, attempt)
         for inbox in inboxes.values():
             inbox.close()
+        for link in links.values():
+            link.close()
+
+    def links(self, attempt: AttemptNumber) -> list[LinkEnd]:
+        with self._lock:
+            return list(self._links.get(attempt, {}).values())
 
     def attempts(self) -> list[AttemptNumber]:
         with self._lock:
@@ -133,6 +160,8 @@ class _Gate(flight.ServerMiddlewareFactory):  # type: ignore[misc]
                     raise flight.FlightUnauthenticatedError(f"attempt {attempt} is over here")
                 raise flight.FlightUnavailableError(f"attempt {attempt} is not deployed here yet")
             require_token(headers, token)
+            if (caller := caller_of(name)) is not None:
+                return _Admission(self._new_link(attempt, caller))
             inbox = self._inboxes[attempt].get(name)
             if inbox is None:
                 raise flight.FlightUnavailableError(f"channel {name} is not open here yet")
@@ -141,12 +170,19 @@ class _Gate(flight.ServerMiddlewareFactory):  # type: ignore[misc]
             inbox.connected = True
             return _Admission(inbox)
 
+    def _new_link(self, attempt: AttemptNumber, caller: str) -> LinkEnd:
+        links = self._links.setdefault(attempt, {})
+        if caller in links:
+            raise flight.FlightUnauthenticatedError(f"the slot at {caller} is linked already")
+        link = links[caller] = LinkEnd(f"the slot at {caller}")
+        return link
+
 
 class _Admission(flight.ServerMiddleware):  # type: ignore[misc]
-    """The channel that the call was let in for."""
+    """The channel, or the link, that the call was let in for."""
 
-    def __init__(self, inbox: Inbox) -> None:
-        self.inbox = inbox
+    def __init__(self, end: Inbox | LinkEnd) -> None:
+        self.end = end
 
 
 class _ChannelServer(flight.FlightServerBase):  # type: ignore[misc]
@@ -154,8 +190,10 @@ class _ChannelServer(flight.FlightServerBase):  # type: ignore[misc]
         super().__init__(middleware={"gate": gate}, **arguments)
 
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        inbox: Inbox = context.get_middleware("gate").inbox
+        end: Inbox | LinkEnd = context.get_middleware("gate").end
         writer.write_metadata(wire.ACCEPTED)
-        if not inbox.fill_from(reader):
+        if isinstance(end, LinkEnd):
+            end.serve(reader, writer)
+        elif not end.fill_from(reader):
             # A call that ends well looks to its sender as if all had been taken.
             raise flight.FlightCancelledError("the receiver dropped the attempt")

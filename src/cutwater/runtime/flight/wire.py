@@ -28,6 +28,8 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[str, int, str]).decode
 
 PING = _encode(("ping", 0, ""))
+HERE = _encode(("here", 0, ""))
+"""The answer to a ping."""
 ACCEPTED = _encode(("accepted", 0, ""))
 
 Frame: TypeAlias = pa.RecordBatch | bytes

@@ -118,7 +118,7 @@ REQUESTS = frozenset({Fault.RESCALE, Fault.SAVEPOINT})
 NEEDS_CHECKPOINTS = COORDINATOR_FAULTS | {Fault.DAMAGE_AT_REST}
 
 _ORIGINS = {Origin.LATEST: 4, Origin.SAVEPOINT: 4, Origin.OLDER: 3, Origin.NOTHING: 1, Origin.FORGOTTEN: 1}
-_PROGRAMS = {Program.SAME: 6, Program.COMPATIBLE: 3, Program.INCOMPATIBLE: 1}
+_PROGRAMS = {Program.SAME: 6, Program.COMPATIBLE: 3, Program.INCOMPATIBLE: 2}
 BACKENDS = ("filesystem", "filesystem", "memory")
 
 
@@ -190,7 +190,6 @@ def draw_conditions(
     """The world of a seed."""
     horizon = random.choice((0.05, 0.1, 0.2, 0.4))
     kinds = [kind for kind in Fault if coordinator_may_fail or kind not in NEEDS_CHECKPOINTS]
-    kinds = [kind for kind in kinds if kind not in (Fault.HANG_CHANNEL, Fault.PARTITION_PAIR)]
     enabled = random.sample(kinds, random.randint(1, len(kinds)))
     storage_kinds = [kind for kind in StorageFault if coordinator_may_fail or kind is not StorageFault.CUT_OFF]
     storage_enabled = random.sample(storage_kinds, random.randint(0, len(storage_kinds)))
@@ -227,7 +226,7 @@ def _lives(random: Random, count: int, enabled: Sequence[Fault], horizon: float)
         faults = random.choice((0, 1, 2, 3, 5, 8)) if number == 0 else random.choice((0, 1, 2, 3))
         drawn = [(_moment(random, horizon), random.choice(enabled)) for _ in range(faults)]
         is_last = number == count - 1
-        origin = _weighted(random, _ORIGINS) if number else Origin.NOTHING
+        origin = _origin(random, lives[-1]) if lives else Origin.NOTHING
         if not is_last and random.random() < 0.5:
             drawn.append((_moment(random, horizon), Fault.SAVEPOINT))  # for a later life to go on from
         lives.append(
@@ -241,6 +240,13 @@ def _lives(random: Random, count: int, enabled: Sequence[Fault], horizon: float)
             )
         )
     return tuple(lives)
+
+
+def _origin(random: Random, before: LifeConditions) -> Origin:
+    """Who stops a job with a savepoint mostly wants to go on from it."""
+    has_savepoint = before.ending is not None and before.ending[1] is Ending.STOP_WITH_SAVEPOINT
+    drawn = _weighted(random, _ORIGINS)
+    return Origin.SAVEPOINT if has_savepoint and random.random() < 0.7 else drawn
 
 
 def _program(random: Random, *, is_last: bool) -> Program:

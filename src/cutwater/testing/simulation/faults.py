@@ -19,6 +19,8 @@ REQUEST_TRIES = 10
 """A person who hears that the job isn't running just now asks again, a few times."""
 ASK_AGAIN_SECONDS = 0.01
 CLOCK_JUMP_MS_MAX = 60_000
+#: On average.
+PARTITION_SECONDS = 3.0
 
 
 def schedule_faults(run: Run, life: Life) -> None:
@@ -92,7 +94,7 @@ def _strike_channels(run: Run, fault: Fault) -> bool:
         case Fault.HANG_CHANNEL:
             struck.hang()
         case _:
-            run.network.partition(struck.sender, struck.receiver)
+            run.network.partition(struck.sender, struck.receiver, seconds=run.world.delay(PARTITION_SECONDS))
     return True
 
 

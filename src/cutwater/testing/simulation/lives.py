@@ -149,8 +149,8 @@ def _origin(run: Run, wanted: Origin) -> tuple[Origin, str | None]:
     """What there is to go on from, and how a launch asks for it."""
     if wanted is Origin.SAVEPOINT and run.savepoints:
         return wanted, run.world.random.choice(run.savepoints)
-    if wanted is Origin.OLDER and (older := _retained(run)):
-        return wanted, f"{SNAPSHOTS}/{run.world.random.choice(older)}"
+    if wanted in (Origin.OLDER, Origin.SAVEPOINT) and (older := _retained(run)):
+        return Origin.OLDER, f"{SNAPSHOTS}/{run.world.random.choice(older)}"
     if wanted is Origin.FORGOTTEN:
         run.storage.files.delete_folder(run.plan.job_id)
         run.checker.forget()

@@ -106,6 +106,14 @@ class Channel:
         self._receiver_broken = False
         self._sender_broken = False
         self._closed = False
+        self._hangs = False
+        self.sender_end = ChannelEnd(self, of_sender=True)
+        self.receiver_end = ChannelEnd(self, of_sender=False)
+
+    def hang(self) -> None:
+        """From now on it neither delivers nor breaks: packets vanish, and no end hears of it."""
+        self._world.note("%s hangs", self._name)
+        self._hangs = True
 
     # The sender's end.
 
@@ -140,18 +148,21 @@ class Channel:
         return len(self._arrived)
 
     def _deliver(self, data: bytes) -> None:
+        if self._hangs:
+            return  # and it stays under way: its sender gets no room back
         self._under_way -= 1
         if self._closed or not self.receiver.alive:
             return
         element = pickle.loads(data)
         self._world.note("%s carries %s", self._name, element)
-        self._network.carries(self.id, element)
+        self._network.carries(self.receiver.owner, self.id, element)
+        self.receiver_end.heard += 1
         self._arrived.append(element)
         self.receiver.wake()
 
     def close(self) -> None:
         """The connection ends: each side hears of it after a while, and what is under way may be lost."""
-        if self._closed and self._receiver_broken:
+        if self._hangs or (self._closed and self._receiver_broken):
             return
         world = self._world
         if world.random.random() < 0.5:
@@ -168,9 +179,49 @@ class Channel:
         self._sender_broken = True
         self.sender.wake()
 
+    # Pings: answered by the other process as long as it lives, whatever its actor is doing.
+
+    def carry_sign(self, to: ChannelEnd, *, wants_answer: bool) -> None:
+        world = self._world
+        world.after(world.delay(world.conditions.channel_seconds), partial(self._hear, to, wants_answer))
+
+    def _hear(self, end: ChannelEnd, wants_answer: bool) -> None:
+        if self._hangs or end.signs_of_life() is None:
+            return
+        end.heard += 1
+        if wants_answer:
+            self.carry_sign(end.other, wants_answer=False)
+
+    def broken_at(self, *, sender: bool) -> bool:
+        process = self.sender if sender else self.receiver
+        return not process.alive or (self._sender_broken if sender else self._receiver_broken)
+
     @property
     def _name(self) -> str:
         return f"{self.id.edge}:{self.id.sender}→{self.id.receiver}@{self.id.attempt}"
+
+
+class ChannelEnd:
+    """A `Connection`: here each channel is one of its own."""
+
+    def __init__(self, channel: Channel, *, of_sender: bool) -> None:
+        self._channel = channel
+        self._of_sender = of_sender
+        self.heard = 0
+
+    @property
+    def other(self) -> ChannelEnd:
+        return self._channel.receiver_end if self._of_sender else self._channel.sender_end
+
+    @property
+    def peer(self) -> str:
+        return self._channel.receiver.name if self._of_sender else self._channel.sender.name
+
+    def signs_of_life(self) -> int | None:
+        return None if self._channel.broken_at(sender=self._of_sender) else self.heard
+
+    def ping(self) -> None:
+        self._channel.carry_sign(self.other, wants_answer=True)
 
 
 class Network:
@@ -178,10 +229,12 @@ class Network:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        #: Called with every element that arrives.
-        self.carries: Callable[[ChannelId, Element], None] = _nobody_looks
+        #: Called with every element that arrives, and whose life it is in.
+        self.carries: Callable[[int, ChannelId, Element], None] = _nobody_looks
         self._inputs: dict[tuple[str, ChannelId], InputEnd] = {}
         self._open: dict[tuple[str, ChannelId], Channel] = {}
+        #: Pairs of slots, and until when.
+        self._partitioned: dict[frozenset[Process], float] = {}
 
     def expect(self, address: str, channel: ChannelId, receiver: Process, token: str) -> InputEnd:
         made = self._inputs[address, channel] = InputEnd(receiver, token)
@@ -196,6 +249,8 @@ class Network:
             refused.close()
             return refused
         opened = self._open[address, channel] = end.channel = Channel(self, channel, sender, end.receiver)
+        if self._partitioned.get(frozenset((sender, end.receiver)), 0.0) > self.world.now:
+            opened.hang()
         return opened
 
     def drop(self, process: Process, attempt: AttemptNumber | None = None) -> None:
@@ -208,11 +263,18 @@ class Network:
                 channel.close()
                 del self._open[key]
 
-    def partition(self, one: Process, other: Process) -> None:
-        """Nothing gets from one to the other any more; both still reach everybody else."""
+    def partition(self, one: Process, other: Process, *, seconds: float) -> None:
+        """For so long nothing gets from one to the other, over no channel; both still reach everybody else."""
+        self._partitioned[frozenset((one, other))] = self.world.now + seconds
         for channel in self.channels():
             if {channel.sender, channel.receiver} == {one, other}:
                 channel.hang()
+
+    def ends(self, process: Process, attempt: AttemptNumber) -> list[ChannelEnd]:
+        """The ends that the process has of the channels of an attempt."""
+        of_attempt = [channel for channel in self._open.values() if channel.id.attempt == attempt]
+        sending = [channel.sender_end for channel in of_attempt if channel.sender is process]
+        return sending + [channel.receiver_end for channel in of_attempt if channel.receiver is process]
 
     def channels(self) -> list[Channel]:
         return list(self._open.values())
@@ -250,9 +312,12 @@ class SimulatedTransport:
     def open_output(self, channel: ChannelId, address: str, token: str) -> Channel:
         return self._network.connect(address, channel, self._process, token)
 
+    def connections(self, attempt: AttemptNumber) -> list[ChannelEnd]:
+        return self._network.ends(self._process, attempt)
+
     def drop(self, attempt: AttemptNumber) -> None:
         self._network.drop(self._process, attempt)
 
 
-def _nobody_looks(channel: ChannelId, element: Element) -> None:
+def _nobody_looks(life: int, channel: ChannelId, element: Element) -> None:
     pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -31,6 +31,8 @@ JOB_ID = "job"
 #: A run that needs more is stuck; the longest healthy ones need a quarter of it.
 EVENTS_MAX = 60_000
 SECONDS_MAX = 120.0
+#: Short, so that the silence of a channel that hangs costs few events.
+HEARTBEAT_TIMEOUT_SECONDS = 2.0
 #: What zombies may still do after the job has finished.
 AFTERLIFE_SECONDS = 5.0
 
@@ -73,7 +75,8 @@ class Run:
         self.network = Network(self.world)
         self.checker = Checker(self.world, self.storage, self.case, JOB_ID)
         if self.case.timed:
-            self.network.carries = ChannelPromises().carries
+            promises: dict[int, ChannelPromises] = defaultdict(ChannelPromises)
+            self.network.carries = lambda life, channel, element: promises[life].carries(channel, element)
         #: The furthest that event time has come where records are sorted by it.
         self.latest_time_ms = MIN_TIMESTAMP_MS
         self.poisoned = False
@@ -182,6 +185,8 @@ def _plan(case: Case, random: Random, *, calm: bool) -> JobPlan:
         state_backend="filesystem",
         restart=fixed_delay(attempts=100_000, delay_seconds=random.choice((0.0, 0.01, 0.05))),
         spare_slots=random.choice((0, 0, 1)),
+        heartbeat_interval=HEARTBEAT_TIMEOUT_SECONDS / 10,
+        heartbeat_timeout=HEARTBEAT_TIMEOUT_SECONDS,
         inline_state_bytes_max=random.choice((0, 0, 200, 65536)),
     )
     options = replace(options, chaining=random.random() < 0.8)
