@@ -167,11 +167,19 @@ def _choose(
 def _from_path(path: str, store: SnapshotStore) -> Restored:
     root, folder = split_url(path)
     storage = store.open_other(root)
-    manifest = load_manifest(storage, folder)
+    try:
+        manifest = load_manifest(storage, folder)
+    except SnapshotDamagedError as error:
+        raise damaged_at(path, f"{error.fact}: {error.detail}") from error
     problem = verify(storage, folder, manifest)
     if problem is not None:
-        raise RecoveryRefusedError(f'the snapshot "{path}" is damaged', detail=problem, hint="restore another one")
+        raise damaged_at(path, problem)
     return Restored(manifest, storage, folder, root)
+
+
+def damaged_at(path: str, problem: str) -> RecoveryRefusedError:
+    """A snapshot that the user named has no older one that could take its place."""
+    return RecoveryRefusedError(f'the snapshot "{path}" is damaged', detail=problem, hint="restore another one")
 
 
 def _recover_sinks(plan: JobPlan, restored: Restored | None, attempt: AttemptNumber) -> None:

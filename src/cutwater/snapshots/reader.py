@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from cutwater.errors import SnapshotDamagedError, StorageError
 from cutwater.snapshots.checksums import checksum_of, checksum_of_file
@@ -16,7 +18,25 @@ from cutwater.snapshots.names import manifest_name
 from cutwater.snapshots.redistribution import in_order
 from cutwater.snapshots.storage import Storage
 
+Arguments = ParamSpec("Arguments")
+Read = TypeVar("Read")
 _MANIFEST = re.compile(r"(?:^|/)manifest-a(\d+)\.json$")
+
+
+def _read_again(read: Callable[Arguments, Read]) -> Callable[Arguments, Read]:
+    """What was read wrong is read once more: bytes that were lost on the way are no verdict on the snapshot.
+
+    A snapshot that is given up must stay given up, as what it had prepared is rolled back.
+    """
+
+    @wraps(read)
+    def reads(*arguments: Arguments.args, **options: Arguments.kwargs) -> Read:
+        try:
+            return read(*arguments, **options)
+        except SnapshotDamagedError:
+            return read(*arguments, **options)
+
+    return reads
 
 
 def read_parts(storage: Storage | None, folder: str, task: TaskSnapshot) -> bytes:
@@ -27,6 +47,7 @@ def read_parts(storage: Storage | None, folder: str, task: TaskSnapshot) -> byte
     return read_checked(storage, _in_folder(folder, task.file.path), task.file)
 
 
+@_read_again
 def download_shared(storage: Storage, folder: str, file: SharedFile, local: str) -> None:
     """Brings a file here that the snapshot in this folder shares with others. May block, and raises the same."""
     path = shared_path(folder, file)
@@ -40,6 +61,7 @@ def shared_path(folder: str, file: SharedFile) -> str:
     return _in_folder(folder.rpartition("/")[0], file.path)
 
 
+@_read_again
 def read_checked(storage: Storage, path: str, file: DataFile | SharedFile | StateTable) -> bytes:
     """A file, if it is as it was written. May block. `path` is from the storage's root."""
     data = _read(storage, path)
@@ -160,6 +182,7 @@ def list_items_of(
     return items
 
 
+@_read_again
 def load_manifest(storage: Storage, folder: str, attempt: int | None = None) -> Manifest:
     """The manifest that this attempt published in this folder. Raises `SnapshotDamagedError` naming it. May block.
 

@@ -68,6 +68,8 @@ class SnapshotStore:
         self._journal_length_max = journal_length_max
         self._journal_lock = threading.Lock()
         self._attempt: AttemptNumber | None = None
+        #: An entry was to be appended, and nobody knows whether it will be.
+        self._in_doubt = False
         #: Paths of the shared files that a manifest names, by checkpoint and attempt.
         self._shared: dict[tuple[int, int], set[str]] = {}
 
@@ -133,7 +135,9 @@ class SnapshotStore:
             self._write_manifest(folder, manifest)
             while entry not in self._journal.entries:
                 self._refuse_fenced(entry)
+                self._in_doubt = True
                 self._journal.append(entry)
+            self._in_doubt = False
             self._shorten_journal()
         self._shared[entry.checkpoint, entry.attempt] = _shared_files(folder, manifest)
 
@@ -184,6 +188,7 @@ class SnapshotStore:
         Files of newer attempts are left alone. So are, once there is a newer attempt, those of older ones and those
         of a completed checkpoint: the newer attempt may be restoring from them. The newest completed one always stays.
         """
+        self._settle()
         entries = self.journal()
         mine = self._attempt
         if mine is None:
@@ -208,6 +213,18 @@ class SnapshotStore:
         if not may_append(entries, mine):
             named.clear()
         self._discard_shared(named, checkpoint, mine)
+
+    def _settle(self) -> None:
+        """An entry of which the storage said that it failed may still land, and would name what we delete.
+
+        So its place in the journal is taken first, by our claim once more: an entry that changes nothing.
+        """
+        with self._journal_lock:
+            if self._in_doubt:
+                self._journal.catch_up()
+                claims = [entry for entry in self._journal.entries if isinstance(entry, AttemptClaimed)]
+                self._journal.append(max(claims, key=lambda claim: claim.attempt))
+                self._in_doubt = False
 
     def discard_all(self) -> None:
         """Deletes every snapshot of the job, if no newer attempt has claimed it. The journal stays: ids go on."""

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from cutwater.errors import CutwaterError
+from cutwater.errors import CutwaterError, SnapshotDamagedError
 from cutwater.operators.connect import BROADCAST_STATE
 from cutwater.operators.sink import COMMITTABLES_STATE, decode_committable
 from cutwater.operators.source import READERS_STATE, SplitPosition
@@ -40,7 +40,7 @@ from cutwater.snapshots.tables import TablesRestore
 from cutwater.state.values import load_pairs
 from cutwater.status import JobStatus
 from cutwater.testing.simulation.cluster import Watcher
-from cutwater.testing.simulation.conditions import Fault, StorageFault
+from cutwater.testing.simulation.conditions import Fault
 from cutwater.testing.simulation.connectors import attempt_of, owner_of, part_of
 from cutwater.testing.simulation.jobs import Case, Read, States
 from cutwater.testing.simulation.lineage import NOTHING, Lineage, Part, Snapshot, output_problem
@@ -90,6 +90,7 @@ class Checker(Watcher):
     def forget(self) -> None:
         """Someone has deleted the job's checkpoints, and its journal with them."""
         self._store = SnapshotStore(self._storage.files, self._job_id)
+        self.lineage.forget(self._job_id)
         self._entries.clear()
         self._completed.clear()
         self._claimed_in_storm = 0
@@ -124,8 +125,7 @@ class Checker(Watcher):
 
     def _goes_on(self, attempt: int, folder: str) -> None:
         expected = self._newest_of_life or self._asked_for
-        damage = Fault.DAMAGE_AT_REST, StorageFault.DAMAGED_READ
-        if folder != expected and not any(self._world.injected[kind] for kind in damage):
+        if folder != expected and not self._world.injected[Fault.DAMAGE_AT_REST]:
             raise InvariantBroken("a job goes on from its newest snapshot", f"{attempt}: {folder}, not {expected}")
         self.lineage.goes_on_from(folder)
 
@@ -184,8 +184,11 @@ class Checker(Watcher):
             raise InvariantBroken("no id completes twice", str(entry))
         is_newest = entry.checkpoint > max(self._completed, default=0)
         self._completed[entry.checkpoint] = entry.attempt
-        manifest = reader.load_manifest(self._storage.files, entry.path, entry.attempt)
-        problem = reader.verify(self._storage.files, entry.path, manifest)
+        try:
+            manifest = reader.load_manifest(self._storage.files, entry.path, entry.attempt)
+            problem = reader.verify(self._storage.files, entry.path, manifest)
+        except SnapshotDamagedError as error:
+            problem = str(error)
         if problem is not None:
             raise InvariantBroken("a completed snapshot is whole", problem)
         for task in manifest.tasks:

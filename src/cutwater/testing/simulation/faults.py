@@ -19,8 +19,7 @@ REQUEST_TRIES = 10
 """A person who hears that the job isn't running just now asks again, a few times."""
 ASK_AGAIN_SECONDS = 0.01
 CLOCK_JUMP_MS_MAX = 60_000
-#: On average.
-PARTITION_SECONDS = 3.0
+PARTITION_SECONDS_MAX = 3.0
 
 
 def schedule_faults(run: Run, life: Life) -> None:
@@ -94,7 +93,9 @@ def _strike_channels(run: Run, fault: Fault) -> bool:
         case Fault.HANG_CHANNEL:
             struck.hang()
         case _:
-            run.network.partition(struck.sender, struck.receiver, seconds=run.world.delay(PARTITION_SECONDS))
+            run.network.partition(
+                struck.sender, struck.receiver, seconds=run.world.random.uniform(0.0, PARTITION_SECONDS_MAX)
+            )
     return True
 
 

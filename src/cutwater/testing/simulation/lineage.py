@@ -73,6 +73,12 @@ class Lineage:
         else:
             self._line = [folder]
 
+    def forget(self, folder: str) -> None:
+        """Someone has deleted all that was in this folder; output that was covered stays what it is."""
+        for name in [name for name in self.snapshots if name.startswith(f"{folder}/")]:
+            del self.snapshots[name]
+        self._line = [NOTHING]
+
 
 def output_problem(
     *, visible: frozenset[Part], visible_before: frozenset[Part], lineage: Lineage, complete: bool

@@ -22,7 +22,7 @@ from cutwater.snapshots.reader import load_manifest
 from cutwater.snapshots.store import SnapshotStore
 from cutwater.status import JobStatus
 from cutwater.testing.simulation.cluster import Cluster, Watcher
-from cutwater.testing.simulation.conditions import Ending, Fault, LifeConditions, Origin, Program, StorageFault
+from cutwater.testing.simulation.conditions import Ending, Fault, LifeConditions, Origin, Program
 from cutwater.testing.simulation.lineage import NOTHING
 from cutwater.testing.simulation.milestones import Milestones, milestone_of
 from cutwater.testing.simulation.storage import below
@@ -94,10 +94,8 @@ class Life(Watcher):
 
     def _may_refuse(self, failure: CutwaterError) -> bool:
         """A job may end with a clear refusal where it was asked for what can't be."""
-        injected = self.world.injected
-        is_damaged = injected[Fault.DAMAGE_AT_REST] or injected[StorageFault.DAMAGED_READ]
-        if isinstance(failure, RecoveryRefusedError | SnapshotDamagedError):
-            return bool(is_damaged)
+        if isinstance(failure, RecoveryRefusedError):
+            return self.world.injected[Fault.DAMAGE_AT_REST] > 0
         is_other = self.conditions.program is Program.INCOMPATIBLE
         return is_other and isinstance(failure, ConfigurationError | GraphError)
 

@@ -32,7 +32,7 @@ JOB_ID = "job"
 EVENTS_MAX = 60_000
 SECONDS_MAX = 120.0
 #: Short, so that the silence of a channel that hangs costs few events.
-HEARTBEAT_TIMEOUT_SECONDS = 2.0
+HEARTBEAT_TIMEOUT_SECONDS = 1.0
 #: What zombies may still do after the job has finished.
 AFTERLIFE_SECONDS = 5.0
 

@@ -48,6 +48,7 @@ class SimulatedStorage:
         #: Every path of which all bytes were once there.
         self.ever_whole: set[str] = set()
         self._world = world
+        self._damaged: set[str] = set()
 
     def write(self, path: str, data: bytes) -> None:
         fault = self._begin("write", path, _OF_WRITE)
@@ -144,7 +145,7 @@ class SimulatedStorage:
             rate = min(rate * _CREATE_IS_WORSE, max(rate, _CREATE_RATE_MAX))
         if rate and world.stormy and world.random.random() < rate:
             drawn = world.random.choice(conditions.storage_faults)
-            fault = drawn if drawn in possible else None
+            fault = drawn if drawn in possible and not self._was_damaged(drawn, path) else None
         elif rate and world.stormy and self._may_cut_off and world.random.random() < _CUT_OFF_RATE:
             fault = StorageFault.CUT_OFF
         who = world.current.name if world.current is not None else "nobody"
@@ -163,6 +164,14 @@ class SimulatedStorage:
         if fault is StorageFault.FAIL:
             raise StorageError(f'can\'t {verb} "{path}"', detail="the simulator says so")
         return fault
+
+    def _was_damaged(self, fault: StorageFault, path: str) -> bool:
+        """What is read wrong once is read right the next time; else it would be damage at rest, another fault."""
+        if fault is not StorageFault.DAMAGED_READ:
+            return False
+        was = path in self._damaged
+        self._damaged.add(path)
+        return was
 
     @property
     def _may_cut_off(self) -> bool:
