@@ -119,7 +119,7 @@ NEEDS_CHECKPOINTS = COORDINATOR_FAULTS | {Fault.DAMAGE_AT_REST}
 
 _ORIGINS = {Origin.LATEST: 4, Origin.SAVEPOINT: 4, Origin.OLDER: 3, Origin.NOTHING: 1, Origin.FORGOTTEN: 1}
 _PROGRAMS = {Program.SAME: 6, Program.COMPATIBLE: 3, Program.INCOMPATIBLE: 2}
-BACKENDS = ("filesystem", "filesystem", "memory")
+BACKENDS = ("filesystem", "memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,9 +138,9 @@ class LifeConditions:
     faults: tuple[tuple[Moment, Fault], ...]
     origin: Origin = Origin.NOTHING
     ending: tuple[Moment, Ending] | None = None
-    #: None: as the program says.
+    #: None: as the program says; so with the state backend.
     parallelism: int | None = None
-    backend: str = "filesystem"
+    backend: str | None = None
     program: Program = Program.SAME
 
 
@@ -235,7 +235,7 @@ def _lives(random: Random, count: int, enabled: Sequence[Fault], horizon: float)
                 origin=origin,
                 ending=None if is_last else (_moment(random, horizon), random.choice(list(Ending))),
                 parallelism=random.choice((None, 1, 2, 3, 4)) if number else None,
-                backend=random.choice(BACKENDS) if origin is Origin.SAVEPOINT else BACKENDS[0],
+                backend=random.choice(BACKENDS) if origin is Origin.SAVEPOINT else None,
                 program=_program(random, is_last=is_last) if number else Program.SAME,
             )
         )

@@ -20,6 +20,7 @@ from cutwater.connectors.contract import Delivery, Discovery, Sink, SinkWriter, 
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
 from cutwater.protocol.splits import Split
 from cutwater.testing.simulation import registry
+from cutwater.testing.simulation.copies import bytes_of
 from cutwater.testing.simulation.event_time import QuietReader
 
 #: Records that a writer holds before it writes them to a file.
@@ -125,7 +126,7 @@ class SimulatedSink(Sink):
                 run.storage.delete(pending)
             elif not run.storage.exists(committed):
                 run.checker.finds_nothing_to_commit(self.uid, name)
-                run.storage.create_if_absent(committed, pickle.dumps(records))
+                run.storage.create_if_absent(committed, bytes_of(records))
 
     def recover(
         self, *, job_id: str, uid: str, committables: Sequence[bytes], attempt: AttemptNumber | None = None
@@ -149,7 +150,10 @@ class SimulatedWriter(SinkWriter):
         self._written: list[bytes] = []
 
     def write(self, batch: Batch) -> None:
-        self._records += rows_of(batch)
+        self.take(rows_of(batch))
+
+    def take(self, records: Sequence[Any]) -> None:
+        self._records += records
         if len(self._records) >= RECORDS_PER_PART:
             self._write_part()
 
@@ -161,9 +165,9 @@ class SimulatedWriter(SinkWriter):
 
     def _write_part(self) -> None:
         name = f"{self._prefix}-{self._part:04d}"
-        registry.current().storage.write(f"out/{self._uid}/pending/{name}", pickle.dumps(self._records))
+        registry.current().storage.write(f"out/{self._uid}/pending/{name}", bytes_of(self._records))
         self._part += 1
-        self._written.append(pickle.dumps((name, self._records)))
+        self._written.append(bytes_of((name, self._records)))
         self._records = []
 
 

@@ -135,7 +135,7 @@ def _take_savepoint(run: Run, *, tries: int) -> bool:
     def answer(path: str, error: CutwaterError | None) -> None:
         run.savepoint_answered(path, error)
         if error is not None and error.retryable:
-            world.after(world.delay(ASK_AGAIN_SECONDS), partial(_take_savepoint, run, tries=tries - 1))
+            world.after(world.delay(ASK_AGAIN_SECONDS), lambda: _again(_take_savepoint(run, tries=tries - 1)))
 
     official.coordinator.savepoint(SAVEPOINTS, answer)
     official.process.wake()
@@ -149,9 +149,13 @@ def _rescale(run: Run, parallelism: int, *, tries: int) -> bool:
 
     def answer(result: str, error: CutwaterError | None) -> None:
         if error is not None and error.retryable:
-            world.after(world.delay(ASK_AGAIN_SECONDS), partial(_rescale, run, parallelism, tries=tries - 1))
+            world.after(world.delay(ASK_AGAIN_SECONDS), lambda: _again(_rescale(run, parallelism, tries=tries - 1)))
 
     world.note("the job is to be rescaled to %s", parallelism)
     official.coordinator.rescale(parallelism, answer)
     official.process.wake()
     return True
+
+
+def _again(struck: bool) -> None:
+    """A request that is repeated is not counted again."""

@@ -51,7 +51,8 @@ class Life(Watcher):
         self.stopped = False
         self.refused = False
         origin, restore = _origin(run, conditions.origin)
-        self.owner = run.life.owner if number > 1 and origin is Origin.LATEST else number
+        goes_on = number > 1 and origin is Origin.LATEST
+        self.owner: int = run.life.owner if goes_on else number
         plan = _program(run.plan, conditions)
         store = SnapshotStore(run.storage.files, plan.job_id, open_other=partial(below, run.storage.files))
         if number > 1:
@@ -105,14 +106,10 @@ class Life(Watcher):
         """Asks until it is over: a new driver knows nothing of what the old one was asked."""
         if self.over or self.run.life is not self:
             return
-        if self.run.case.timed and ending is Ending.DRAIN and self._is_last_but_one:
-            ending = Ending.STOP  # event time has ended with it: what the next life reads would be late
+        if ending is Ending.DRAIN and self.run.case.timed:
+            ending = Ending.STOP  # event time ends with a drain: what the next life reads would be late
         self.world.inject(ending)
         self._ask(ending)
-
-    @property
-    def _is_last_but_one(self) -> bool:
-        return self.number < len(self.world.conditions.lives)
 
     def _ask(self, ending: Ending) -> None:
         if self.over or self.run.life is not self:
@@ -186,7 +183,7 @@ def _retained(run: Run) -> list[str]:
 
 
 def _program(plan: JobPlan, conditions: LifeConditions) -> JobPlan:
-    options = replace(plan.options, state_backend=conditions.backend)
+    options = plan.options if conditions.backend is None else replace(plan.options, state_backend=conditions.backend)
     if conditions.program is Program.COMPATIBLE:
         options = replace(options, chaining=not options.chaining)
     plan = JobPlan.of(plan.name, plan.job_id, plan.logical, options, plan.guarantees)

@@ -15,6 +15,7 @@ from cutwater.errors import ChannelBrokenError
 from cutwater.protocol.ids import AttemptNumber
 from cutwater.runtime.messages import FromCoordinator, FromSlot, decode_from_coordinator, decode_from_slot, encode
 from cutwater.runtime.seams import ChannelId, Element
+from cutwater.testing.simulation.copies import bytes_of
 from cutwater.testing.simulation.world import InvariantBroken, Process, World
 
 
@@ -123,7 +124,7 @@ class Channel:
             self._under_way += 1
             self._latest = max(self._latest, world.now + world.delay(world.conditions.channel_seconds))
             # Bytes, as on a wire: the receiver must not share objects with the sender.
-            world.at(self._latest, partial(self._deliver, pickle.dumps(element)))
+            world.at(self._latest, partial(self._deliver, bytes_of(element)))
 
     def has_room(self) -> bool:
         if self._sender_broken:

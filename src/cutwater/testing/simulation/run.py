@@ -16,7 +16,7 @@ from cutwater.protocol.watermarks import MIN_TIMESTAMP_MS
 from cutwater.testing.simulation import registry
 from cutwater.testing.simulation.checkers import Checker
 from cutwater.testing.simulation.cluster import Cluster
-from cutwater.testing.simulation.conditions import Kind, LifeConditions, Milestone, draw_conditions
+from cutwater.testing.simulation.conditions import Conditions, Kind, LifeConditions, Milestone, draw_conditions
 from cutwater.testing.simulation.event_time import ChannelPromises
 from cutwater.testing.simulation.faults import schedule_faults
 from cutwater.testing.simulation.jobs import JOBS, WEIGHTS, Case
@@ -59,21 +59,21 @@ class Poisoned(RuntimeError):
 class Run:
     """One seed in one world."""
 
+    events_max = EVENTS_MAX
+    seconds_max = SECONDS_MAX
+
     def __init__(self, seed: int, job: str | None, *, trace: bool, calm: bool = False) -> None:
         random = Random(seed)
         self.seed = seed
-        drawn = random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-        self.job = job or drawn
-        self.case: Case = JOBS[self.job](random)
-        has_checkpoints = self.case.mode is not CheckpointMode.NONE
-        # Without checkpoints nothing survives the driver: a new one would start the job, not go on with it.
-        conditions = draw_conditions(random, coordinator_may_fail=has_checkpoints, calm=calm)
+        self.job, self.case = self._draw_case(random, job)
+        conditions = self._draw_conditions(random, calm=calm)
+        self.disturbed = conditions.disturbed
         self.trace = Trace(on=trace)
-        self.world = World(conditions, random, self.trace, events_max=EVENTS_MAX, seconds_max=SECONDS_MAX)
+        self.world = World(conditions, random, self.trace, events_max=self.events_max, seconds_max=self.seconds_max)
         self.world.describe = lambda: describe(self)
         self.storage = SimulatedStorage(self.world)
         self.network = Network(self.world)
-        self.checker = Checker(self.world, self.storage, self.case, JOB_ID)
+        self.checker = self._make_checker()
         if self.case.timed:
             promises: dict[int, ChannelPromises] = defaultdict(ChannelPromises)
             self.network.carries = lambda life, channel, element: promises[life].carries(channel, element)
@@ -84,9 +84,28 @@ class Run:
         self.storage.created = self._file_created
         #: Paths of those that were taken.
         self.savepoints: list[str] = []
-        self.plan = _plan(self.case, random, calm=calm)
+        self.plan = self._make_plan(random, calm=calm)
         self.life: Life = Life(self, 1, conditions.lives[0])
         self.storage.cut_off = lambda process: self.cluster.cut_off(process)
+
+    # What another kind of run does otherwise.
+
+    def _draw_case(self, random: Random, job: str | None) -> tuple[str, Case]:
+        drawn = random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        return job or drawn, JOBS[job or drawn](random)
+
+    def _draw_conditions(self, random: Random, *, calm: bool) -> Conditions:
+        # Without checkpoints nothing survives the driver: a new one would start the job, not go on with it.
+        has_checkpoints = self.case.mode is not CheckpointMode.NONE
+        return draw_conditions(random, coordinator_may_fail=has_checkpoints, calm=calm)
+
+    def _make_checker(self) -> Checker:
+        return Checker(self.world, self.storage, self.case, JOB_ID)
+
+    def _make_plan(self, random: Random, *, calm: bool) -> JobPlan:
+        options = draw_options(JobOptions(parallelism=1), self.case.mode, random, calm=calm)
+        guarantees = guarantees_of(self.case.graph, self.case.mode)
+        return JobPlan.of("simulated job", JOB_ID, self.case.graph, options, guarantees)
 
     @property
     def cluster(self) -> Cluster:
@@ -158,7 +177,7 @@ class Run:
     def _check(self, life: Life) -> None:
         self.checker.check_visible(complete=life.complete)
         if life.complete and not life.stopped:
-            self.checker.finish(undisturbed=not self.world.conditions.disturbed)
+            self.checker.finish(undisturbed=not self.disturbed)
 
 
 def run_seed(seed: int, job: str | None = None, *, trace: bool = False, calm: bool = False) -> Outcome:
@@ -166,28 +185,27 @@ def run_seed(seed: int, job: str | None = None, *, trace: bool = False, calm: bo
     return Run(seed, job, trace=trace, calm=calm).play()
 
 
-def _plan(case: Case, random: Random, *, calm: bool) -> JobPlan:
-    if case.mode is CheckpointMode.NONE:
+def draw_options(options: JobOptions, mode: CheckpointMode, random: Random, *, calm: bool) -> JobOptions:
+    """The same options, with checkpoints so close together that a short run has many."""
+    if mode is CheckpointMode.NONE:
         checkpoints = Checkpoints(mode=CheckpointMode.NONE, storage="simulated")
     else:
         checkpoints = Checkpoints(
             every=random.choice((0.004, 0.01, 0.03)),
-            mode=case.mode,
+            mode=mode,
             storage="simulated",
             timeout=10.0 if calm else random.choice((0.1, 0.5, 10.0)),
             max_concurrent=random.choice((1, 1, 2)),
             tolerable_failures=random.choice((0, 1, 5)),
             retain=random.choice((1, 2, 3)),
         )
-    options = JobOptions(
-        parallelism=1,
+    return replace(
+        options,
         checkpoints=checkpoints,
-        state_backend="filesystem",
         restart=fixed_delay(attempts=100_000, delay_seconds=random.choice((0.0, 0.01, 0.05))),
         spare_slots=random.choice((0, 0, 1)),
         heartbeat_interval=HEARTBEAT_TIMEOUT_SECONDS / 10,
         heartbeat_timeout=HEARTBEAT_TIMEOUT_SECONDS,
         inline_state_bytes_max=random.choice((0, 0, 200, 65536)),
+        chaining=random.random() < 0.8,
     )
-    options = replace(options, chaining=random.random() < 0.8)
-    return JobPlan.of("simulated job", JOB_ID, case.graph, options, guarantees_of(case.graph, case.mode))
