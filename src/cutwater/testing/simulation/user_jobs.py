@@ -45,6 +45,8 @@ BATCHES = (15, 60, 150)
 EVENTS_PER_CALM_EVENT = 60
 CALM_EVENTS_MAX = 5_000_000
 SECONDS_MAX = 86_400.0
+#: Without checkpoints.
+COMMIT_INTERVAL_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,9 @@ class UserRun(Run):
         outcome = self.play()
         if outcome.broken is not None:
             failure = self.life.cluster.nodes[-1].coordinator.status.failure
-            raise failure or SimulationBrokenError(f"job {self.user.plan.name!r} can't be simulated", detail=outcome.broken)
+            raise failure or SimulationBrokenError(
+                f"job {self.user.plan.name!r} can't be simulated", detail=outcome.broken
+            )
         return self
 
     def output(self) -> Output:
@@ -228,25 +232,24 @@ _PROMISES = {
 
 def _with_stand_ins(job: UserJob, limit: int | None) -> LogicalGraph:
     """The graph with stand-ins for sinks and sources, and sources that read so many records at a time."""
-    given = job.stand_ins or {}
-    graph = job.plan.logical
-    unknown = sorted(given.keys() - {uid for uid, node in graph.nodes.items() if node.kind is NodeKind.SOURCE})
-    if unknown:
-        known = ", ".join(uid for uid, node in graph.nodes.items() if node.kind is NodeKind.SOURCE)
-        raise ConfigurationError(f'there is no source with the uid "{unknown[0]}"', hint=f"the job has {known}")
-    nodes = {uid: _node(node, job, given.get(uid), limit) for uid, node in graph.nodes.items()}
+    graph = graph_with_sources(job, limit)
+    nodes = dict(graph.nodes)
+    for uid, node in graph.nodes.items():
+        if node.kind is NodeKind.SINK:
+            sink = StandInSink(uid)
+            build = Build(WriterOperator, (sink, job.mode, COMMIT_INTERVAL_SECONDS))
+            nodes[uid] = replace(node, connector=sink, build=build)
     return LogicalGraph(nodes, list(graph.edges))
 
 
-def _node(node: LogicalNode, job: UserJob, records: Sequence[Any] | None, limit: int | None) -> LogicalNode:
-    match node.kind:
-        case NodeKind.SINK:
-            sink = StandInSink(node.uid)
-            return replace(node, connector=sink, build=Build(WriterOperator, (sink, job.mode, 0.02)))
-        case NodeKind.SOURCE:
-            return _source_node(node, records, limit)
-        case _:
-            return node
+def graph_with_sources(job: UserJob, limit: int | None = None) -> LogicalGraph:
+    """The graph with stand-ins for sources; None: they read as many records at a time as they do."""
+    given = job.stand_ins or {}
+    nodes = {
+        uid: _source_node(node, given.get(uid), limit) if node.kind is NodeKind.SOURCE else node
+        for uid, node in job.plan.logical.nodes.items()
+    }
+    return LogicalGraph(nodes, list(job.plan.logical.edges))
 
 
 def _source_node(node: LogicalNode, records: Sequence[Any] | None, limit: int | None) -> LogicalNode:
