@@ -150,7 +150,7 @@ class Environment:
         for warning in found:
             warnings.warn_explicit(warning, UserWarning, file, line)
         for node in graph.nodes.values():
-            if node.kind is NodeKind.SINK:
+            if node.kind is NodeKind.SINK and launcher_instead() is None:
                 node.connector.check()
         return JobHandle(self._deployment.launch(job, options), name=name)
 

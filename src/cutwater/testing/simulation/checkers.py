@@ -216,11 +216,14 @@ class Checker(Watcher):
             raise InvariantBroken("a completed savepoint is whole", problem)
         taken = SnapshotCompleted(CheckpointId(manifest.checkpoint), AttemptNumber(manifest.attempt), folder)
         self._of_savepoints |= self.lineage.taken(folder, taken.checkpoint, self._prepared(taken, manifest)).covered
+        self._check_savepoint(taken, manifest)
+
+    # The consistent cut.
+
+    def _check_savepoint(self, taken: SnapshotCompleted, manifest: Manifest) -> None:
         if self._case.cut is None:
             read = self._read_before(taken, manifest)
             self._check_state(taken, self._case.state(read), self._keyed_state(taken, manifest))
-
-    # The consistent cut.
 
     def _check_cut(self, entry: SnapshotCompleted, manifest: Manifest, completed: Snapshot) -> None:
         read = self._read_before(entry, manifest)

@@ -208,7 +208,9 @@ class UserChecker(Checker):
         user = run.user
         differs = difference(run.reference.output, self.output(), mode=user.mode, comparison=user.comparison)
         if differs is not None:
-            raise InvariantBroken(_PROMISES[user.mode], differs)
+            at_least_once = user.mode is CheckpointMode.AT_LEAST_ONCE
+            what = "records are missing from the output" if at_least_once else "the output is not that of a calm run"
+            raise InvariantBroken(what, differs)
 
     def gives_up(self, status: JobStatus) -> bool:
         """A calm run ends with what the user's own restart strategy makes of a failure."""
@@ -219,12 +221,8 @@ class UserChecker(Checker):
     def _check_cut(self, entry: SnapshotCompleted, manifest: Manifest, completed: Snapshot) -> None:
         """What the state must be, only the user knows."""
 
-
-_PROMISES = {
-    CheckpointMode.EXACTLY_ONCE: "the output is not that of a run without failures",
-    CheckpointMode.AT_LEAST_ONCE: "records are missing from the output",
-    CheckpointMode.NONE: "the output has records that a run without failures doesn't have",
-}
+    def _check_savepoint(self, taken: SnapshotCompleted, manifest: Manifest) -> None:
+        """Nor here."""
 
 
 # Stand-ins.
@@ -254,7 +252,9 @@ def graph_with_sources(job: UserJob, limit: int | None = None) -> LogicalGraph:
 
 def _source_node(node: LogicalNode, records: Sequence[Any] | None, limit: int | None) -> LogicalNode:
     build = pickle.loads(node.build.data) if isinstance(node.build, PickledBuild) else node.build
-    source, at_most_once, timestamps, *_ = (*build.arguments, None)
+    assert isinstance(build, Build), build
+    source, at_most_once = build.arguments[:2]
+    timestamps = build.arguments[2] if len(build.arguments) > 2 else None
     if records is not None:
         source = StandInSource(source.name, records, source.schema)
     elif not _ends(source):
