@@ -21,7 +21,7 @@ from typing import Any
 from cutwater.errors import ConfigurationError
 from cutwater.protocol.modes import CheckpointMode
 
-SHOWN_MAX = 5
+SHOWN_MAX = 3
 Output = Mapping[str, Sequence[Any]]
 """The records by sink."""
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
+from textwrap import indent
 from typing import Any
 
 from cutwater.api.dataflow import Build
@@ -210,7 +211,7 @@ class UserChecker(Checker):
         if differs is not None:
             at_least_once = user.mode is CheckpointMode.AT_LEAST_ONCE
             what = "records are missing from the output" if at_least_once else "the output is not that of a calm run"
-            raise InvariantBroken(what, differs)
+            raise InvariantBroken(what, indent(f"\n{differs}", "  "))
 
     def gives_up(self, status: JobStatus) -> bool:
         """A calm run ends with what the user's own restart strategy makes of a failure."""

@@ -32,7 +32,8 @@ class InvariantBroken(BaseException):
     """What the simulator is for. Not an `Exception`: production code must not be able to handle it."""
 
     def __init__(self, invariant: str, detail: str = "") -> None:
-        super().__init__(f"{invariant}: {detail}" if detail else invariant)
+        separator = ":" if detail.startswith("\n") else ": "
+        super().__init__(f"{invariant}{separator}{detail}" if detail else invariant)
         self.invariant = invariant
         self.detail = detail
 
