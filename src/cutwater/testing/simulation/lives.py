@@ -147,7 +147,7 @@ def _origin(run: Run, wanted: Origin) -> tuple[Origin, str | None]:
     if wanted in (Origin.OLDER, Origin.SAVEPOINT) and (older := _retained(run)):
         return Origin.OLDER, f"{SNAPSHOTS}/{run.world.random.choice(older)}"
     if wanted is Origin.FORGOTTEN:
-        run.storage.files.delete_folder(run.plan.job_id)
+        run.storage.forget(run.plan.job_id)
         run.checker.forget()
         return wanted, "latest"
     if wanted is Origin.NOTHING:

@@ -49,6 +49,7 @@ class SimulatedStorage:
         self.ever_whole: set[str] = set()
         self._world = world
         self._damaged: set[str] = set()
+        self._deletions = 0
 
     def write(self, path: str, data: bytes) -> None:
         fault = self._begin("write", path, _OF_WRITE)
@@ -115,6 +116,11 @@ class SimulatedStorage:
         """
         return below(self, url)
 
+    def forget(self, folder: str) -> None:
+        """A person deletes a folder, and waits before that until nothing more can land in it."""
+        self._deletions += 1
+        self.files.delete_folder(folder)
+
     def _written(self, path: str, data: bytes) -> None:
         self.files.write(path, data)
         self.ever_whole.add(path)
@@ -130,7 +136,11 @@ class SimulatedStorage:
         """It has failed, as far as anybody knows."""
         world = self._world
 
+        deletions = self._deletions
+
         def lands() -> None:
+            if self._deletions > deletions:
+                return
             world.note("what was asked of %s lands", path)
             effect()
 
