@@ -53,7 +53,9 @@ class Life(Watcher):
         origin, restore = _origin(run, conditions.origin)
         goes_on = number > 1 and origin is Origin.LATEST
         self.owner: int = run.life.owner if goes_on else number
-        plan = _program(run.plan, conditions)
+        is_last = number == len(run.world.conditions.lives)
+        backend = conditions.backend if origin is Origin.SAVEPOINT and is_last else None
+        plan = _program(run.plan, conditions, backend)
         store = SnapshotStore(run.storage.files, plan.job_id, open_other=partial(below, run.storage.files))
         if number > 1:
             run.world.inject(origin)
@@ -106,7 +108,7 @@ class Life(Watcher):
         """Asks until it is over: a new driver knows nothing of what the old one was asked."""
         if self.over or self.run.life is not self:
             return
-        if ending is Ending.DRAIN and self.run.case.timed:
+        if ending is Ending.DRAIN and self.run.has_event_time:
             ending = Ending.STOP  # event time ends with a drain: what the next life reads would be late
         self.world.inject(ending)
         self._ask(ending)
@@ -182,8 +184,8 @@ def _retained(run: Run) -> list[str]:
     return found
 
 
-def _program(plan: JobPlan, conditions: LifeConditions) -> JobPlan:
-    options = plan.options if conditions.backend is None else replace(plan.options, state_backend=conditions.backend)
+def _program(plan: JobPlan, conditions: LifeConditions, backend: str | None) -> JobPlan:
+    options = plan.options if backend is None else replace(plan.options, state_backend=backend)
     if conditions.program is Program.COMPATIBLE:
         options = replace(options, chaining=not options.chaining)
     plan = JobPlan.of(plan.name, plan.job_id, plan.logical, options, plan.guarantees)

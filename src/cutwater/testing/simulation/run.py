@@ -108,6 +108,10 @@ class Run:
         return JobPlan.of("simulated job", JOB_ID, self.case.graph, options, guarantees)
 
     @property
+    def has_event_time(self) -> bool:
+        return self.case.timed
+
+    @property
     def cluster(self) -> Cluster:
         return self.life.cluster
 
