@@ -97,7 +97,9 @@ class Life(Watcher):
 
     def _may_refuse(self, failure: CutwaterError) -> bool:
         """A job may end with a clear refusal where it was asked for what can't be."""
-        if isinstance(failure, RecoveryRefusedError):
+        # A flipped bit may make another version of the format: a refusal too, and one that names the file.
+        is_version = isinstance(failure, ConfigurationError) and "format version" in failure.fact
+        if isinstance(failure, RecoveryRefusedError) or is_version:
             return self.world.injected[Fault.DAMAGE_AT_REST] > 0
         is_other = self.conditions.program is Program.INCOMPATIBLE
         return is_other and isinstance(failure, ConfigurationError | GraphError)
