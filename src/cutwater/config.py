@@ -184,8 +184,11 @@ class JobOptions:
     spare_slots: int = 0
     #: How long to wait for all slots before giving up.
     slot_timeout: Duration = "60s"
+    #: A slot that opens and restores one operator for longer than this is taken to hang, and replaced.
+    deploy_timeout: Duration = "1h"
     heartbeat_interval: Duration = "1s"
-    #: A slot that is silent for this long counts as lost.
+    #: A slot, or a connection between two, that is silent for this long counts as lost; so does a slot that has not
+    #: dropped the tasks of a failed attempt after this long.
     heartbeat_timeout: Duration = "30s"
     #: Fuse neighbouring operators into direct calls.
     chaining: bool = True
@@ -218,7 +221,7 @@ class JobOptions:
                 f"restart can't be {self.restart!r}", hint="give cw.restart.fixed_delay(attempts=3) or one of its kind"
             )
         _check_count(self.spare_slots, option="spare_slots", at_least=0)
-        for name in ("slot_timeout", "heartbeat_interval", "heartbeat_timeout"):
+        for name in ("slot_timeout", "deploy_timeout", "heartbeat_interval", "heartbeat_timeout"):
             _set(self, name, _positive_duration(getattr(self, name), option=name))
         _set(self, "buffer_timeout", parse_duration(self.buffer_timeout, option="buffer_timeout"))
         if self.heartbeat_timeout_seconds <= self.heartbeat_interval_seconds:
@@ -239,6 +242,10 @@ class JobOptions:
     @property
     def slot_timeout_seconds(self) -> float:
         return parse_duration(self.slot_timeout)
+
+    @property
+    def deploy_timeout_seconds(self) -> float:
+        return parse_duration(self.deploy_timeout)
 
     @property
     def heartbeat_interval_seconds(self) -> float:
@@ -265,6 +272,7 @@ class OptionValues(TypedDict, total=False):
     restart: RestartSpecification
     spare_slots: int
     slot_timeout: Duration
+    deploy_timeout: Duration
     heartbeat_interval: Duration
     heartbeat_timeout: Duration
     chaining: bool

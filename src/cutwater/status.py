@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from cutwater.errors import CutwaterError
 from cutwater.protocol.lifecycle import JobState
@@ -89,6 +89,7 @@ class JobStatus:
     state: JobState
     attempt: int
     waiting_for: str = ""
+    """What holds up the start: missing slots, or an operator that takes long to open."""
     failure: CutwaterError | None = None
     slots: tuple[SlotStatus, ...] = ()
     tasks: tuple[TaskStatus, ...] = ()
@@ -97,13 +98,14 @@ class JobStatus:
     checkpoints_completed: int = 0
     checkpoints_failed: int = 0
     recoveries: tuple[RecoveryStatus, ...] = ()
+    """The newest ones, oldest first."""
+    restarts: int = 0
+    """All of them."""
     running_seconds: float = 0.0
     """How long the current attempt, or the last one, has been running: from its start to the end of its input."""
-    warnings: tuple[str, ...] = field(default=())
-
-    @property
-    def restarts(self) -> int:
-        return len(self.recoveries)
+    warnings: tuple[str, ...] = ()
+    """The newest ones, oldest first."""
+    warnings_total: int = 0
 
     @property
     def late_records(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from cutwater.api.environment import Environment
@@ -24,3 +26,24 @@ def test_a_failure_of_a_function_names_its_record() -> None:
     env = Environment(launcher=LocalLauncher(), restart=none())
     with pytest.raises(JobFailedError, match="failed on a record"):
         env.from_collection([1, 0]).map(lambda number: 1 / number).execute_and_collect()
+
+
+def test_sys_exit_in_a_function_is_an_error_of_that_function() -> None:
+    env = Environment(launcher=LocalLauncher(), restart=none())
+    with pytest.raises(JobFailedError) as failed:
+        env.from_collection([1, 2]).map(lambda n: sys.exit("bad record") if n == 2 else n).execute_and_collect()
+    cause = str(failed.value.__cause__)
+    assert 'of operator "map" failed on a record' in cause
+    assert "SystemExit: bad record" in cause
+    assert "record: 2" in cause
+    assert f"at {__file__}" in cause
+
+
+def test_sys_exit_wherever_else_in_a_task_names_the_line() -> None:
+    env = Environment(launcher=LocalLauncher(), restart=none())
+    numbers = env.from_collection([1, 2]).key_by(lambda n: 0).reduce(lambda total, n: sys.exit(3))
+    with pytest.raises(JobFailedError, match=r"a function in task .* called sys\.exit") as failed:
+        numbers.execute_and_collect()
+    cause = str(failed.value.__cause__)
+    assert "SystemExit: 3" in cause
+    assert f"at {__file__}" in cause

@@ -7,6 +7,7 @@ from, how it ended. Without any logging set up they go to standard error.
 from __future__ import annotations
 
 import logging
+from typing import TypeVar
 
 from cutwater.errors import CutwaterError
 from cutwater.graph.guarantees import by_sink
@@ -16,8 +17,12 @@ from cutwater.status import JobStatus, RecoveryStatus
 
 logger = logging.getLogger("cutwater")
 
+T = TypeVar("T")
+
 #: Slots usually come sooner than that; nobody wants to read about it.
 QUIET_WAIT_SECONDS = 3.0
+#: To open an operator may take long; it is told after this long, and again each time that the wait has doubled.
+QUIET_DEPLOYING_SECONDS = 10.0
 
 
 class Announcer:
@@ -28,7 +33,9 @@ class Announcer:
         self._recoveries_told = 0
         self._warnings_told = 0
         self._waiting_since_seconds: float | None = None
+        self._waiting_in = JobState.CREATED
         self._waiting_told = ""
+        self._deploying_told_after_seconds = QUIET_DEPLOYING_SECONDS
         self._slot_failure_told = ""
 
     def starts(self) -> None:
@@ -38,13 +45,10 @@ class Announcer:
 
     def update(self, status: JobStatus, now_seconds: float) -> None:
         self._tell_waiting(status, now_seconds)
-        for recovery in status.recoveries[self._recoveries_told :]:
-            if recovery.deployed_seconds is not None or status.state.terminal:
-                logger.warning("%s: %s", self._title, _recovered(recovery))
-                self._recoveries_told += 1
-        for warning in status.warnings[self._warnings_told :]:
+        self._tell_recoveries(status)
+        for warning in _newest(status.warnings, status.warnings_total - self._warnings_told):
             logger.warning("%s: %s", self._title, warning)
-        self._warnings_told = len(status.warnings)
+        self._warnings_told = status.warnings_total
         if status.state.terminal and status.state is not JobState.FAILED:
             logger.info("%s: %s", self._title, status.state)
 
@@ -58,17 +62,35 @@ class Announcer:
     def _title(self) -> str:
         return f'job "{self._plan.name}"'
 
+    def _tell_recoveries(self, status: JobStatus) -> None:
+        """Each once: when its tasks are deployed again, or when there is nothing more to come of it."""
+        untold = _newest(status.recoveries, status.restarts - self._recoveries_told)
+        pending = bool(untold) and untold[-1].deployed_seconds is None and not status.state.terminal
+        for recovery in untold[: len(untold) - pending]:
+            logger.warning("%s: %s", self._title, _recovered(recovery))
+        self._recoveries_told = status.restarts - pending
+
     def _tell_waiting(self, status: JobStatus, now_seconds: float) -> None:
         if not status.waiting_for:
             self._waiting_since_seconds = None
             return
-        if self._waiting_since_seconds is None:
-            self._waiting_since_seconds = now_seconds
+        if self._waiting_since_seconds is None or status.state is not self._waiting_in:
+            self._waiting_since_seconds, self._waiting_in = now_seconds, status.state
+            self._deploying_told_after_seconds = QUIET_DEPLOYING_SECONDS
         waited = now_seconds - self._waiting_since_seconds
-        if waited >= QUIET_WAIT_SECONDS and status.waiting_for != self._waiting_told:
+        if status.state is JobState.DEPLOYING:
+            if waited >= self._deploying_told_after_seconds:
+                self._deploying_told_after_seconds = waited * 2
+                logger.warning("%s: waiting for %s", self._title, status.waiting_for)
+        elif waited >= QUIET_WAIT_SECONDS and status.waiting_for != self._waiting_told:
             self._waiting_told = status.waiting_for
             timeout = self._plan.options.slot_timeout_seconds
             logger.warning("%s: waiting for slots: %s (for %g s at most)", self._title, status.waiting_for, timeout)
+
+
+def _newest(items: tuple[T, ...], count: int) -> tuple[T, ...]:
+    """The last `count` of them, or as many as are still there."""
+    return items[-count:] if count > 0 else ()
 
 
 def _recovered(recovery: RecoveryStatus) -> str:

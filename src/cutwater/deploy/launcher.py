@@ -106,6 +106,7 @@ class SparkJob:
             token,
             deliver=self._deliver,
             lost=self._lost,
+            held=self._held,
             tls=job.options.tls,
             times=times,
             listen_host=listen_host,
@@ -210,6 +211,10 @@ class SparkJob:
     def _lost(self, slot: SlotId, reason: str) -> None:
         self._pool.slot_lost(slot)
         self._coordinator.slot_lost(slot, reason)
+        self._loop.wake()
+
+    def _held(self, slot: SlotId, seconds: float) -> None:
+        self._coordinator.slot_held(slot, seconds)
         self._loop.wake()
 
     def _post(self, work: Callable[[], None]) -> None:

@@ -20,6 +20,7 @@ import pyarrow.flight as flight
 
 from cutwater.config import TlsFiles
 from cutwater.protocol.ids import SlotId
+from cutwater.runtime.exhaustion import allow_many_files
 from cutwater.runtime.flight.control_frames import LinkTimes
 from cutwater.runtime.flight.control_link import ControlLink
 from cutwater.runtime.flight.transport import FlightTransport
@@ -78,6 +79,7 @@ def run_slot(order_bytes: bytes) -> str:
     order = decode_order(order_bytes)
     sys.setswitchinterval(THREAD_SWITCH_SECONDS)
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
+    allow_many_files()
     try:
         process = _SlotProcess(order)
         try:
@@ -122,8 +124,12 @@ class _SlotProcess:
             self._link.register(registered)
         except flight.FlightError as error:
             return f"failed: no coordinator at {self._order.coordinator} ({str(error).partition(chr(10))[0]})"
-        self._loop.run(self._slot, lambda: self._slot.ended)
+        self._loop.run(self._slot, self._is_over)
         return "ended"
+
+    def _is_over(self) -> bool:
+        self._link.wait_if_out_of_touch()
+        return self._slot.ended
 
     def close(self) -> None:
         self._link.close()

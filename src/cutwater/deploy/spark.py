@@ -89,6 +89,9 @@ class SparkSlotPool:
         for _, thread in started:
             thread.start()
 
+    def replace(self, slot: SlotId) -> None:
+        self.slot_lost(slot)
+
     def shortage(self) -> str:
         with self._lock:
             registered, wanted, failure = len(self._registered), self._wanted, self._last_failure

@@ -20,7 +20,7 @@ from cutwater.operators.contract import PYTHON_ROWS_MAX, Operator, OperatorConte
 from cutwater.operators.event_time import frozen_watermark, restored_watermark
 from cutwater.operators.state_handles import StateHandles
 from cutwater.operators.timers import EVENT_TIMERS, PROCESSING_TIMERS, take_due, time_ms_of
-from cutwater.operators.user_code import keys_of, map_rows, name_of, raise_user_error, shown
+from cutwater.operators.user_code import USER_FAILURES, keys_of, map_rows, name_of, raise_user_error, shown
 from cutwater.protocol.ids import CheckpointId
 from cutwater.protocol.timers import Timer
 from cutwater.protocol.watermarks import MAX_TIMESTAMP_MS
@@ -229,7 +229,7 @@ class FunctionOperator(Operator):
         if hasattr(self._function, "open"):
             try:
                 self._function.open(self._function_context)
-            except Exception as error:
+            except USER_FAILURES as error:
                 self._fail(error, self._function.open, "when it was opened")
         if any(self._function_context._take_outputs()):
             raise UserError(
@@ -259,7 +259,7 @@ class FunctionOperator(Operator):
         try:
             if self._opened and hasattr(self._function, "close"):
                 self._function.close()
-        except Exception as error:
+        except USER_FAILURES as error:
             self._fail(error, self._function.close, "when it was closed")
         finally:
             self._opened = False
@@ -322,7 +322,7 @@ class FunctionOperator(Operator):
             if outputs is not None:
                 for output in outputs:
                     context._outputs.append(output)
-        except Exception as error:
+        except USER_FAILURES as error:
             self._fail(error, self._on_timer, f"on the timer of key {shown(timer.key)} at {timer.time_ms}")
 
     # Records.
@@ -362,7 +362,7 @@ class FunctionOperator(Operator):
                     # Not extend: a generator may call context.emit between two yields.
                     for output in outputs:
                         append(output)
-        except Exception as error:
+        except USER_FAILURES as error:
             raise_user_error(error, function=process, operator=self.context.name, record=record)
 
     def _run_keyed_rows(
@@ -379,7 +379,7 @@ class FunctionOperator(Operator):
                 if outputs is not None:
                     for output in outputs:
                         append(output)
-        except Exception as error:
+        except USER_FAILURES as error:
             raise_user_error(error, function=process, operator=self.context.name, record=record)
 
     def _run_timed_rows(
@@ -399,7 +399,7 @@ class FunctionOperator(Operator):
                     for output in outputs:
                         outputs_so_far.append(output)
                 ends.append(len(outputs_so_far))
-        except Exception as error:
+        except USER_FAILURES as error:
             raise_user_error(error, function=process, operator=self.context.name, record=record)
         return [end - start for start, end in pairwise(ends)]
 
@@ -420,11 +420,11 @@ class FunctionOperator(Operator):
             for record, key in zip(rows, keys, strict=True):
                 set_current_key(key)
                 outputs.append(function(record))
-        except Exception as error:
+        except USER_FAILURES as error:
             raise_user_error(error, function=function, operator=self.context.name, record=record)
         return outputs
 
-    def _fail(self, error: Exception, function: object, moment: str) -> NoReturn:
+    def _fail(self, error: BaseException, function: object, moment: str) -> NoReturn:
         raise_user_error(error, function=function, operator=self.context.name, moment=moment)
 
 

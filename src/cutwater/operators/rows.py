@@ -22,7 +22,7 @@ from cutwater.batches import (
 from cutwater.errors import UserFunctionError
 from cutwater.operators.contract import PYTHON_ROWS_MAX, Operator
 from cutwater.operators.schemas import conforming
-from cutwater.operators.user_code import last_taken, map_rows, name_of, raise_user_error, shown
+from cutwater.operators.user_code import USER_FAILURES, last_taken, map_rows, name_of, raise_user_error, shown
 
 
 class MapOperator(Operator):
@@ -63,7 +63,7 @@ class FlatMapOperator(Operator):
         try:
             for record in rows_of(batch):
                 extend(function(record))
-        except Exception as error:
+        except USER_FAILURES as error:
             raise_user_error(error, function=function, operator=self.context.name, record=record)
 
     def _extend_and_count(self, outputs: list[Any], batch: Batch) -> list[int]:
@@ -75,7 +75,7 @@ class FlatMapOperator(Operator):
             for record in rows_of(batch):
                 outputs.extend(function(record))
                 ends.append(len(outputs))
-        except Exception as error:
+        except USER_FAILURES as error:
             raise_user_error(error, function=function, operator=self.context.name, record=record)
         return [end - start for start, end in pairwise(ends)]
 
@@ -99,7 +99,7 @@ class FilterOperator(Operator):
             else:
                 mask = [True if function(row) else False for row in remaining]  # noqa: SIM210 (a call of bool is slower)
                 kept = batch if all(mask) else batch.filter(pa.array(mask, type=pa.bool_()))
-        except Exception as error:
+        except USER_FAILURES as error:
             raise_user_error(error, function=function, operator=self.context.name, record=last_taken(rows, remaining))
         if kept.num_rows:
             self.context.emit(kept)
@@ -140,14 +140,14 @@ class MapBatchesOperator(Operator):
                 results = iter((returned,))
             else:
                 results = iter(returned)
-        except Exception as error:
+        except USER_FAILURES as error:
             self._fail(error, argument)
         while True:
             try:
                 result = next(results)
             except StopIteration:
                 return
-            except Exception as error:
+            except USER_FAILURES as error:
                 self._fail(error, argument)
             yield result
 
@@ -176,7 +176,7 @@ class MapBatchesOperator(Operator):
         timed = times_of(batch)
         return with_times(conforming(without_time_column(batch), self._schema, operator=self.context.name), timed)
 
-    def _fail(self, error: Exception, argument: Any) -> NoReturn:
+    def _fail(self, error: BaseException, argument: Any) -> NoReturn:
         raise_user_error(
             error, function=self._function, operator=self.context.name, record=argument, moment="on a batch"
         )

@@ -19,10 +19,13 @@ from cutwater.errors import CutwaterError, StorageError, UserFunctionError
 from cutwater.graph.keys import KeySelector
 
 NO_RECORD: Final = object()
+#: What a user's function may leave by. `sys.exit` in it would end the slot, and look like a lost machine.
+USER_FAILURES: Final = (Exception, SystemExit)
 _RECORD_CHARACTERS_MAX = 200
 _FRAMES_MAX = 3
 _CUTWATER = str(Path(__file__).resolve().parents[1]) + os.sep
 _LIBRARIES = ("<frozen ", *{sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")})
+_EXIT_HINT = "raise an exception instead; to end the job early, end its sources or call job.stop()"
 _NEXT_LINE = "\n          "  # under the first word behind "  detail: "
 
 
@@ -31,7 +34,7 @@ def map_rows(function: Callable[[Any], Any], rows: list[Any], *, operator: str) 
     remaining = iter(rows)
     try:
         return [function(row) for row in remaining]
-    except Exception as error:
+    except USER_FAILURES as error:
         raise_user_error(error, function=function, operator=operator, record=last_taken(rows, remaining))
 
 
@@ -41,7 +44,7 @@ def keys_of(key: KeySelector, batch: Batch, *, operator: str) -> list[Any]:
         return map_rows(key.function, rows_of(batch), operator=operator)
     try:
         return key.keys_of(batch)
-    except Exception as error:
+    except USER_FAILURES as error:
         record = _first_without_key(key, batch)
         raise_user_error(error, function=f"key_by({key.describe()})", operator=operator, record=record)
 
@@ -52,7 +55,7 @@ def last_taken(rows: list[Any], remaining: Any) -> Any:
 
 
 def raise_user_error(
-    error: Exception,
+    error: BaseException,
     *,
     function: object,
     operator: str,
@@ -69,8 +72,19 @@ def raise_user_error(
     raise UserFunctionError(
         f'function "{name_of(function)}" of operator "{operator}" failed {moment}',
         detail=_NEXT_LINE.join(lines),
-        hint="handle the case in the function, or filter such records out before it",
+        hint=_EXIT_HINT
+        if isinstance(error, SystemExit)
+        else "handle the case in the function, or filter such records out before it",
     ) from error
+
+
+def exit_error(error: SystemExit, task: object) -> UserFunctionError:
+    """What the author should read when something in a task ended the process, or tried to."""
+    return UserFunctionError(
+        f"a function in task {task} called sys.exit()",
+        detail=_NEXT_LINE.join([_message_of(error), *_places_of(error, None)]),
+        hint=_EXIT_HINT,
+    )
 
 
 def raise_connector_error(error: Exception, fact: str) -> NoReturn:

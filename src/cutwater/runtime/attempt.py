@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cutwater.graph.model import ExecutionGraph
+from cutwater.protocol.deploying import DeployingSlots
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, SlotId, TaskId
 
 
@@ -17,14 +18,21 @@ class Attempt:
     """The coordinator's book about one attempt. Subtask i of every chain is in the i-th slot."""
 
     def __init__(
-        self, number: AttemptNumber, *, token: str, graph: ExecutionGraph, slots: Sequence[SlotId], sinks: set[str]
+        self,
+        number: AttemptNumber,
+        *,
+        token: str,
+        graph: ExecutionGraph,
+        sinks: set[str],
+        slots: Sequence[SlotId],
+        deploying: DeployingSlots,
     ) -> None:
         self.number = number
         self.token = token
         self.slots = list(slots)
         self.tasks = tasks_of(graph)
         self.slot_of = {task: self.slots[task.subtask] for task in self.tasks}
-        self._awaited = set(self.slots)
+        self.deploying = deploying
         self._unfinished = set(self.tasks)
         self._with_sinks = {task for task in self.tasks if task.vertex in sinks}
         self._committed: dict[TaskId, CheckpointId] = {}
@@ -37,14 +45,8 @@ class Attempt:
 
     def deployed(self, slot: SlotId, restore_seconds: float) -> bool:
         """True when this was the last slot to report."""
-        self._awaited.discard(slot)
         self.restore_seconds = max(self.restore_seconds, restore_seconds)
-        return not self._awaited
-
-    @property
-    def awaited(self) -> list[SlotId]:
-        """Slots that have not reported their tasks open, in order."""
-        return [slot for slot in self.slots if slot in self._awaited]
+        return self.deploying.deployed(slot)
 
     def finished(self, task: TaskId) -> bool:
         """True when this was the last task to finish."""

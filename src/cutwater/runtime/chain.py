@@ -12,7 +12,8 @@ from dataclasses import replace
 from functools import partial
 
 from cutwater.batches import Batch, ObjectBatch
-from cutwater.graph.model import ExecutionEdge, Vertex
+from cutwater.errors import CutwaterError, UserFunctionError
+from cutwater.graph.model import ExecutionEdge, LogicalNode, Vertex
 from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot, SourceOperator
 from cutwater.operators.event_time import frozen_watermark, restored_watermark
 from cutwater.operators.metrics import TaskMetrics
@@ -33,7 +34,7 @@ class Chain:
     def __init__(self, vertex: Vertex, outputs: Sequence[tuple[ExecutionEdge, Router]], metrics: TaskMetrics) -> None:
         self.vertex = vertex
         self._metrics = metrics
-        self.operators: list[Operator] = [node.build() for node in vertex.operators]
+        self.operators: list[Operator] = [_built(node) for node in vertex.operators]
         self._enter = _entrance(self.operators[0])
         self._outputs = outputs
         indices = range(len(self.operators))
@@ -60,8 +61,11 @@ class Chain:
     def sinks(self) -> list[WriterOperator]:
         return [operator for operator in self.operators if isinstance(operator, WriterOperator)]
 
-    def open(self, contexts: Sequence[OperatorContext]) -> None:
-        """Wires and opens the operators, last first, so that each may emit as soon as it is open."""
+    def open(self, contexts: Sequence[OperatorContext], tell: Callable[[str], None] = lambda operator: None) -> None:
+        """Wires and opens the operators, last first, so that each may emit as soon as it is open.
+
+        `tell` is called with the uid of each operator before it is opened: that may take long.
+        """
         self._contexts = contexts
         for index, context in enumerate(contexts):
             context.emit = self._emitter(index, None)
@@ -69,6 +73,7 @@ class Chain:
             context.emit_watermark = partial(self._forward_watermark, index)
             context.emit_idle = partial(self._forward_idle, index)
         for operator, context in reversed(list(zip(self.operators, contexts, strict=True))):
+            tell(context.uid)
             operator.open(context)
 
     def process(self, batch: Batch, port: int) -> None:
@@ -233,6 +238,25 @@ class Chain:
                 router.route(batch)
 
         return route
+
+
+def not_loaded(what: str, error: Exception) -> UserFunctionError:
+    """To load pickled code is to import its modules: that is the user's code, and depends on the host."""
+    return UserFunctionError(
+        f"{what} can't be loaded in a slot",
+        detail=f"{type(error).__name__}: {error}",
+        hint="the modules that it uses must be importable on every host, and files that they read must be there",
+    )
+
+
+def _built(node: LogicalNode) -> Operator:
+    try:
+        operator: Operator = node.build()
+        return operator
+    except CutwaterError:
+        raise
+    except Exception as error:
+        raise not_loaded(f'operator "{node.uid}"', error) from error
 
 
 def _entrance(operator: Operator) -> Callable[[Batch, int], None]:

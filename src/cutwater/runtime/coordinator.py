@@ -26,10 +26,12 @@ from cutwater.errors import (
 from cutwater.graph.model import LogicalNode, NodeKind
 from cutwater.graph.plan import JobPlan
 from cutwater.protocol.checkpoint_events import CheckpointKind
+from cutwater.protocol.deploying import DeployingSlots
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, SlotId
 from cutwater.protocol.lifecycle import JobLifecycle, JobState
 from cutwater.protocol.modes import CheckpointMode
 from cutwater.protocol.restart import GiveUp, RestartAfter
+from cutwater.protocol.slot_roster import SlotRoster
 from cutwater.protocol.source_alignment import LimitSource
 from cutwater.runtime import messages
 from cutwater.runtime.aligning import AlignedSources
@@ -49,8 +51,8 @@ from cutwater.status import JobStatus
 
 #: A channel that broke means that a slot is gone; its own line says so a moment later, and names it.
 SUSPICION_SECONDS = 1.0
-#: Attempts that don't get their tasks open within this time are given up.
-DEPLOY_SECONDS_MAX = 120.0
+#: How often the status says what the deployment waits for.
+DEPLOYING_TOLD_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ class Coordinator:
         self._mailbox: deque[Callable[[], None]] = deque()
         self._lifecycle = JobLifecycle()
         self._slots: dict[SlotId, _Slot] = {}
+        self._roster = SlotRoster(plan.options.heartbeat_timeout_seconds)
         self._holding_plan: set[SlotId] = set()
         self._attempt: Attempt | None = None
         self._recovered: Recovered | None = None
@@ -120,6 +123,10 @@ class Coordinator:
 
     def slot_lost(self, slot: SlotId, reason: str) -> None:
         self.post(lambda: self._slot_lost(slot, reason))
+
+    def slot_held(self, slot: SlotId, seconds: float) -> None:
+        """The slot is silent because a call holds its interpreter."""
+        self.post(lambda: self._slot_held(slot, seconds))
 
     def cancel(self) -> None:
         self.post(self._cancel)
@@ -161,8 +168,7 @@ class Coordinator:
     def wake_at(self) -> float | None:
         times = [time for time, _ in self._deadlines.values()]
         times += [time for source in self._sources.values() if (time := source.wake_at()) is not None]
-        if (time := self._checkpoints.wake_at()) is not None:
-            times.append(time)
+        times += [time for time in (self._checkpoints.wake_at(), self._roster.wake_at()) if time is not None]
         return min(times, default=None)
 
     @property
@@ -181,7 +187,8 @@ class Coordinator:
                 self._deadlines.pop(name)[1]()
         for source in list(self._sources.values()):
             source.tick(now)
-        return self._checkpoints.tick(now) or bool(due)
+        stuck = self._write_off_slots(now)
+        return self._checkpoints.tick(now) or stuck or bool(due)
 
     # Life of the job.
 
@@ -212,21 +219,24 @@ class Coordinator:
         if self._lifecycle.state is not JobState.WAITING_FOR_SLOTS or recovered is None:
             return
         needed = self.plan.graph.slots_needed
-        if len(self._slots) < needed:
+        slots = self._roster.free[:needed]
+        if len(slots) < needed:
             return
         self._deadlines.pop("slots", None)
         self._board.slots_ready()
         self._lifecycle.move(JobState.DEPLOYING)
         graph = self.plan.graph
+        timeout_seconds = self.plan.options.deploy_timeout_seconds
         attempt = Attempt(
             recovered.attempt,
             token=self._services.new_token(),
             graph=graph,
-            slots=list(self._slots)[:needed],
             sinks={vertex.uid for vertex in graph.vertices if _has_sink(vertex)},
+            slots=slots,
+            deploying=DeployingSlots(slots, now_seconds=self._clock.now_seconds(), timeout_seconds=timeout_seconds),
         )
         self._attempt = attempt
-        self.after("deploy", DEPLOY_SECONDS_MAX, self._give_up_deploying)
+        self._look_at_deploying()
         addresses = {str(task): self._slots[slot].address for task, slot in attempt.slot_of.items()}
         for slot in attempt.slots:
             self._deploy(slot, attempt, recovered, addresses)
@@ -234,7 +244,6 @@ class Coordinator:
     def _deploy(self, slot: SlotId, attempt: Attempt, recovered: Recovered, addresses: dict[str, str]) -> None:
         tasks = attempt.tasks_in(slot)
         job = b"" if slot in self._holding_plan else self._pickled_plan
-        self._holding_plan.add(slot)
         order = orders_for(self.plan.graph, tasks, recovered.restored, self._progress)
         self._services.lines.send(
             slot, messages.DeployAttempt(attempt.number, attempt.token, job, tasks, addresses, order)
@@ -382,12 +391,21 @@ class Coordinator:
             self._checkpoints.stop()
             for slot in attempt.slots:
                 self._services.lines.send(slot, messages.DropAttempt(attempt.number))
+                self._roster.told_to_drop(slot, attempt.number, self._clock.now_seconds())
 
     def _slot_lost(self, slot: SlotId, reason: str) -> None:
-        known = self._slots.pop(slot, None)
-        self._holding_plan.discard(slot)
+        known = self._forget_slot(slot)
         if known is not None and self._attempt is not None and slot in self._attempt.slots:
-            self._fail(OperationsError(f"slot {slot} (process {known.pid} on {known.host}) was lost", detail=reason))
+            ran = ", ".join(map(str, self._attempt.tasks_in(slot)))
+            detail = f"{reason}; it ran {ran}"
+            self._fail(OperationsError(f"slot {slot} (process {known.pid} on {known.host}) was lost", detail=detail))
+
+    def _slot_held(self, slot: SlotId, seconds: float) -> None:
+        tasks = self._attempt.tasks_in(slot) if self._attempt is not None else ()
+        self._board.warn(
+            f"slot {slot} has not answered for {seconds:.0f} s, though its process runs: a call in one of its tasks "
+            f"({', '.join(map(str, tasks))}) holds the interpreter (the GIL). Let it work in smaller portions"
+        )
 
     def _pass_over_restored(self, cause: SnapshotDamagedError) -> CutwaterError:
         """The next attempt starts from an older snapshot; one that the user named has no older one."""
@@ -401,8 +419,32 @@ class Coordinator:
     def _suspect(self, cause: CutwaterError) -> None:
         self.after("suspicion", SUSPICION_SECONDS, lambda: self._fail(cause))
 
+    def _forget_slot(self, slot: SlotId) -> _Slot | None:
+        self._roster.lost(slot)
+        self._holding_plan.discard(slot)
+        return self._slots.pop(slot, None)
+
+    def _replace_slot(self, slot: SlotId, reason: str) -> None:
+        """Its process lives, but is of no use: it is told to end, and counted on no more."""
+        self._forget_slot(slot)
+        self._board.warn(f"slot {slot} is replaced: {reason}")
+        self._services.lines.hang_up(slot)
+        self._services.provider.replace(slot)
+
+    def _write_off_slots(self, now_seconds: float) -> bool:
+        stuck = self._roster.write_off(now_seconds)
+        for slot, leaving in stuck.items():
+            waited = now_seconds - leaving.since_seconds
+            self._replace_slot(slot, f"it has not dropped attempt {leaving.attempt} in {waited:.0f} s, and may hang")
+        if stuck and "slots" in self._deadlines:  # the wait for others begins now
+            self.after("slots", self.plan.options.slot_timeout_seconds, self._give_up_waiting)
+        return bool(stuck)
+
     def _give_up_waiting(self) -> None:
         needed = self.plan.graph.slots_needed
+        if self._roster.leaving:
+            self.after("slots", self.plan.options.slot_timeout_seconds, self._give_up_waiting)
+            return
         self._fail(
             SlotsMissingError(
                 f"job {self.plan.name!r} needs {needed} slots and has {len(self._slots)}",
@@ -411,15 +453,25 @@ class Coordinator:
             )
         )
 
-    def _give_up_deploying(self) -> None:
-        attempt = self._attempt
-        assert attempt is not None
-        stuck = attempt.awaited
-        for slot in stuck:
-            self._services.lines.hang_up(slot)
-            self._slots.pop(slot, None)
-            self._holding_plan.discard(slot)
-        self._fail(OperationsError(f"slots {', '.join(stuck)} did not open their tasks in time"))
+    def _look_at_deploying(self) -> None:
+        """Every few seconds, so that the status says what the deployment waits for."""
+        assert self._attempt is not None
+        now = self._clock.now_seconds()
+        overdue = self._attempt.deploying.overdue(now)
+        if not overdue:
+            overdue_at = self._attempt.deploying.overdue_at() or now
+            self.after("deploy", min(DEPLOYING_TOLD_SECONDS, overdue_at - now), self._look_at_deploying)
+            return
+        for slot, operator in overdue:
+            self._replace_slot(slot, f'operator "{operator}" did not open in time' if operator else "it did not answer")
+        slot, operator = overdue[0]
+        self._fail(
+            OperationsError(
+                f'operator "{operator}" did not open in slot {slot}' if operator else f"slot {slot} did not deploy",
+                detail=f"{len(overdue)} slots have not gone on for {self.plan.options.deploy_timeout_seconds:g} s",
+                hint="if it needs longer to open or to restore, raise deploy_timeout",
+            )
+        )
 
     # Messages of slots.
 
@@ -427,8 +479,12 @@ class Coordinator:
         match message:
             case messages.SlotRegistered():
                 self._slots[slot] = _Slot(message.address, message.host, message.pid)
+                self._roster.registered(slot)
                 self._deploy_if_ready()
                 self._rescaling.slot_registered()
+            case messages.AttemptDropped():
+                self._roster.dropped(slot, message.attempt)
+                self._deploy_if_ready()
             case messages.MetricsReported():
                 metrics = self._board.metrics(slot, message.metrics)
                 if self._aligned is not None and self._attempt is not None and metrics.attempt == self._attempt.number:
@@ -440,6 +496,9 @@ class Coordinator:
 
     def _handle_of_attempt(self, slot: SlotId, attempt: Attempt, message: messages.OfAttempt) -> None:
         match message:
+            case messages.OperatorOpening():
+                self._holding_plan.add(slot)
+                attempt.deploying.opening(slot, operator=message.operator, now_seconds=self._clock.now_seconds())
             case messages.AttemptDeployed():
                 if attempt.deployed(slot, message.restore_seconds):
                     self._start_attempt(attempt)
@@ -557,7 +616,7 @@ class Coordinator:
         self.want_slots(plan)
         for slot in list(self._slots)[plan.graph.slots_needed + plan.options.spare_slots :]:
             self._services.lines.send(slot, messages.EndSlot(job_is_over=False))
-            del self._slots[slot]
+            self._forget_slot(slot)
         self._lifecycle.move(JobState.RESTARTING)
         self._begin_attempt()
 
@@ -570,11 +629,18 @@ class Coordinator:
         self._deadlines.pop(name, None)
 
     def _publish_status(self) -> None:
-        waiting = ""
-        if self._lifecycle.state is JobState.WAITING_FOR_SLOTS and len(self._slots) < self.plan.graph.slots_needed:
-            waiting = self._services.provider.shortage()
-        self._board.update(self._lifecycle.state, self._attempt, self._slots, waiting)
+        self._board.update(self._lifecycle.state, self._attempt, self._slots, self._waiting_for())
         self._services.listener(self._board.status)
+
+    def _waiting_for(self) -> str:
+        state, needed = self._lifecycle.state, self.plan.graph.slots_needed
+        if state is JobState.WAITING_FOR_SLOTS and len(self._slots) < needed:
+            return self._services.provider.shortage()
+        if state is JobState.WAITING_FOR_SLOTS and len(self._roster.free) < needed:
+            return f"slots {', '.join(self._roster.leaving)} to drop the last attempt"
+        if state is JobState.DEPLOYING and self._attempt is not None:
+            return self._attempt.deploying.waiting_for(self._clock.now_seconds())
+        return ""
 
 
 def _no_savepoints() -> CutwaterError:

@@ -19,7 +19,7 @@ from cutwater.protocol.ids import CheckpointId, TaskId
 from cutwater.protocol.key_groups import group_range
 from cutwater.runtime.chain import Chain
 from cutwater.runtime.channels import InputGate, LocalChannel
-from cutwater.runtime.messages import DeployAttempt, FromSlot
+from cutwater.runtime.messages import DeployAttempt, FromSlot, OperatorOpening
 from cutwater.runtime.restoring import OperatorRestore
 from cutwater.runtime.routing import OutputGate, Router, receivers_of, router_of
 from cutwater.runtime.seams import Background, ChannelId, Clock, InputChannel, OutputChannel, Transport
@@ -104,7 +104,8 @@ class Deployment:
         inputs, ports = self._inputs(graph, vertex, task.subtask)
         metrics = TaskMetrics(task=str(task))
         chain = Chain(vertex, routers, metrics)
-        chain.open([self._context(task, vertex, node, metrics) for node in vertex.operators])
+        contexts = [self._context(task, vertex, node, metrics) for node in vertex.operators]
+        chain.open(contexts, lambda uid: self._services.send(OperatorOpening(self.attempt, task, uid)))
         numbers = range(len(inputs))
         return Task(
             task,

@@ -17,7 +17,10 @@ from cutwater.runtime.recovering import Recovered
 from cutwater.runtime.seams import Clock
 from cutwater.status import CheckpointStatus, JobStatus, RecoveryStatus, SlotStatus, TaskStatus
 
+#: A job may run for years: what it shows of each kind are the newest, and a count of all.
 CHECKPOINTS_SHOWN_MAX = 100
+RECOVERIES_SHOWN_MAX = 100
+WARNINGS_SHOWN_MAX = 100
 
 
 class _SlotFacts(Protocol):
@@ -34,8 +37,10 @@ class StatusBoard:
         self._clock = clock
         self._checkpoints: deque[CheckpointStatus] = deque(maxlen=CHECKPOINTS_SHOWN_MAX)
         self._metrics: dict[SlotId, SlotMetrics] = {}
-        self._recoveries: list[RecoveryStatus] = []
-        self._warnings: list[str] = []
+        self._recoveries: deque[RecoveryStatus] = deque(maxlen=RECOVERIES_SHOWN_MAX)
+        self._restarts = 0
+        self._warnings: deque[str] = deque(maxlen=WARNINGS_SHOWN_MAX)
+        self._warnings_total = 0
         self._completed = 0
         self._failed = 0
         self.failure: CutwaterError | None = None
@@ -56,13 +61,16 @@ class StatusBoard:
 
     def warn(self, text: str) -> None:
         self._warnings.append(text)
+        self._warnings_total += 1
 
     def failed(self, attempt: int, cause: CutwaterError) -> None:
         self._recoveries.append(RecoveryStatus(attempt, str(cause), self._clock.now_seconds()))
+        self._restarts += 1
 
     def gave_up(self, cause: CutwaterError, reason: str) -> None:
         if self._recoveries and self._recoveries[-1].cause == str(cause):
             self._recoveries.pop()
+            self._restarts -= 1
         if not reason:
             self.failure = cause
             return
@@ -108,8 +116,10 @@ class StatusBoard:
             checkpoints_completed=self._completed,
             checkpoints_failed=self._failed,
             recoveries=tuple(self._recoveries),
+            restarts=self._restarts,
             running_seconds=self._running_seconds,
             warnings=tuple(self._warnings),
+            warnings_total=self._warnings_total,
         )
 
     def _tasks(self, attempt: int) -> tuple[TaskStatus, ...]:

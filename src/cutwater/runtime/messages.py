@@ -32,11 +32,25 @@ class MetricsReported(Message, frozen=True):
     metrics: bytes
 
 
+class OperatorOpening(Message, frozen=True):
+    """The slot has the job's code, and now opens and restores this operator of a task; that may take long."""
+
+    attempt: AttemptNumber
+    task: TaskId
+    operator: str
+
+
 class AttemptDeployed(Message, frozen=True):
     """All tasks of this slot are open and restored; inputs may be connected to."""
 
     attempt: AttemptNumber
     restore_seconds: float
+
+
+class AttemptDropped(Message, frozen=True):
+    """Nothing of this attempt is left in the slot: the answer to `DropAttempt`."""
+
+    attempt: AttemptNumber
 
 
 class FirstRecordProcessed(Message, frozen=True):
@@ -109,7 +123,8 @@ class ConnectorReport(Message, frozen=True):
 
 
 OfAttempt = (
-    AttemptDeployed
+    OperatorOpening
+    | AttemptDeployed
     | FirstRecordProcessed
     | SplitRequested
     | SplitProgressed
@@ -121,7 +136,7 @@ OfAttempt = (
     | ConnectorReport
 )
 
-FromSlot = SlotRegistered | MetricsReported | OfAttempt
+FromSlot = SlotRegistered | MetricsReported | AttemptDropped | OfAttempt
 
 
 # From the coordinator to a slot.
@@ -208,6 +223,8 @@ class StopSources(Message, frozen=True):
 
 
 class DropAttempt(Message, frozen=True):
+    """Drop its tasks, or know that they are gone, and say so."""
+
     attempt: AttemptNumber
 
 
@@ -226,10 +243,9 @@ ToAttempt = (
     | ProgressConfirmed
     | TimeLimited
     | StopSources
-    | DropAttempt
 )
 
-FromCoordinator = DeployAttempt | EndSlot | ToAttempt
+FromCoordinator = DeployAttempt | DropAttempt | EndSlot | ToAttempt
 
 encode = msgspec.msgpack.Encoder().encode
 decode_from_slot = msgspec.msgpack.Decoder(FromSlot).decode

@@ -141,6 +141,10 @@ class SlotProvider(Protocol):
         """Keep this many slots alive from now on; lost ones are replaced. Does not block."""
         ...
 
+    def replace(self, slot: SlotId) -> None:
+        """This slot is of no use any more, though its process may live: start another. Does not block."""
+        ...
+
     def shortage(self) -> str:
         """Why slots are missing, for people: "2 of 4 slots: 2 cores are free, 4 wanted"."""
         ...

@@ -16,11 +16,14 @@ import cloudpickle
 from cutwater.errors import ChannelBrokenError, CutwaterError, InternalError
 from cutwater.graph.plan import JobPlan
 from cutwater.operators.metrics import SlotMetrics, encode_metrics
+from cutwater.operators.user_code import USER_FAILURES, exit_error
 from cutwater.protocol.ids import AttemptNumber, SlotId, TaskId
 from cutwater.protocol.lifecycle import TaskState
 from cutwater.protocol.splits import Split
 from cutwater.runtime import messages
+from cutwater.runtime.chain import not_loaded
 from cutwater.runtime.deployment import Deployment, SlotServices
+from cutwater.runtime.exhaustion import explained
 from cutwater.runtime.seams import Background, Clock, SlotLink, Transport
 from cutwater.runtime.task import Task
 from cutwater.snapshots.local_files import LocalFiles
@@ -122,6 +125,8 @@ class Slot:
         match message:
             case messages.DeployAttempt():
                 self._deploy(message)
+            case messages.DropAttempt(attempt):
+                self._drop_attempt(attempt)
             case messages.EndSlot(job_is_over):
                 self._drop()
                 if self._local_files is not None:
@@ -156,10 +161,14 @@ class Slot:
                 deployment.tasks[TaskId(message.operator, message.subtask)].limit_time(message.timestamp_ms)
             case messages.StopSources():
                 self._for_each(deployment, lambda task: task.stop_reading(drain=message.drain))
-            case messages.DropAttempt():
-                self._drop()
             case _:
                 assert_never(message)
+
+    def _drop_attempt(self, attempt: AttemptNumber) -> None:
+        """Its tasks may be gone already: they failed here."""
+        if self._deployment is not None and self._deployment.attempt == attempt:
+            self._drop_quietly()
+        self._link.send(messages.AttemptDropped(attempt))
 
     def _for_each(self, deployment: Deployment, work: Callable[[Task], None]) -> None:
         for task in deployment.tasks.values():
@@ -172,7 +181,7 @@ class Slot:
         started = self._clock.now_seconds()
         try:
             self._open(order)
-        except Exception as error:
+        except USER_FAILURES as error:
             self._tell_failure(order.attempt, order.tasks[0], error)
             self._drop_quietly()
             return
@@ -181,8 +190,8 @@ class Slot:
 
     def _open(self, order: messages.DeployAttempt) -> None:
         if order.job:
-            self._plan = cloudpickle.loads(order.job)
-        assert self._plan is not None, "the first deployment of a slot carries the job"
+            self._plan = load_plan(order.job)
+        assert self._plan is not None, "the coordinator sends the job until it has been loaded here"
         self._first_record_reported = False
         if self._local_files is None:
             self._local_files = LocalFiles(self._plan.options.local_folder, self._plan.job_id)
@@ -200,7 +209,7 @@ class Slot:
         """A failure in a task ends the attempt here and is told to the coordinator; the slot lives on."""
         try:
             work()
-        except Exception as error:
+        except USER_FAILURES as error:
             deployment = self._deployment
             if deployment is None:
                 return  # background work of an attempt that is gone
@@ -209,14 +218,15 @@ class Slot:
             self._tell_failure(deployment.attempt, blamed, error)
             self._drop_quietly()
 
-    def _tell_failure(self, attempt: AttemptNumber, task: TaskId, error: Exception) -> None:
+    def _tell_failure(self, attempt: AttemptNumber, task: TaskId, failure: Exception | SystemExit) -> None:
+        error = exit_error(failure, task) if isinstance(failure, SystemExit) else explained(failure)
         peer_lost = isinstance(error, ChannelBrokenError)
         self._link.send(messages.TaskFailed(attempt, task, pickle_error(error, task), peer_lost))
 
     def _drop_quietly(self) -> None:
         try:
             self._drop()
-        except Exception:  # the cause is reported already; what fails while closing adds nothing
+        except USER_FAILURES:  # the cause is reported already; what fails while closing adds nothing
             self._deployment = None
 
     def _report(self, attempt: int, operator: str, value: Any) -> None:
@@ -240,6 +250,15 @@ class Slot:
             task.metrics.queued_elements = len(task.inputs)
         metrics = SlotMetrics(self._deployment.attempt, [task.metrics for task in self._running])
         self._link.send(messages.MetricsReported(encode_metrics(metrics)))
+
+
+def load_plan(job: bytes) -> JobPlan:
+    """To load a job is to import its modules: that is the user's code, and depends on the host."""
+    try:
+        plan: JobPlan = cloudpickle.loads(job)
+    except Exception as error:
+        raise not_loaded("the job", error) from error
+    return plan
 
 
 def pickle_error(error: Exception, task: TaskId) -> bytes:

@@ -271,8 +271,15 @@ class SnapshotStore:
         by one of those listed too, or is its own.
         """
         there = set(self.storage.list(self.job_id))
-        named = (self._named_by(entry.checkpoint, entry.attempt) for entry in _there(self.journal(), there))
-        return set().union(*named)
+        used: set[str] = set()
+        for entry in _there(self.journal(), there):
+            try:
+                used |= self._named_by(entry.checkpoint, entry.attempt)
+            except SnapshotDamagedError:
+                # Discarded since the files were listed: it names nothing any more.
+                if self.storage.exists(f"{entry.path}/{manifest_name(entry.attempt)}"):
+                    raise
+        return used
 
     def _named_by(self, checkpoint: int, attempt: int) -> set[str]:
         """The shared files that a manifest names."""

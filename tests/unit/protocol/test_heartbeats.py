@@ -41,3 +41,18 @@ def test_whoever_left_in_good_order_does_not_expire():
 
 def test_the_next_moment_to_look_is_the_earliest_expiry():
     assert (watching(a=3, b=1).wake_at(), watching().wake_at()) == (11, None)
+
+
+def test_a_silence_with_a_reason_is_excused_some_times_in_a_row() -> None:
+    monitor: HeartbeatMonitor[str] = HeartbeatMonitor(1.0)
+    monitor.seen("a", 0.0)
+    excused = [monitor.excuse("a", float(now)) for now in range(1, 20) if monitor.expired(float(now)) == ["a"]]
+    assert excused == [True] * 9 + [False]
+
+
+def test_after_a_sign_of_life_it_is_excused_anew() -> None:
+    monitor: HeartbeatMonitor[str] = HeartbeatMonitor(1.0)
+    for _ in range(9):
+        assert monitor.excuse("a", 0.0)
+    monitor.seen("a", 0.0)
+    assert monitor.excuse("a", 0.0)

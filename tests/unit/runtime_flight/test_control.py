@@ -106,6 +106,26 @@ def test_hanging_up_ends_the_slot_and_is_no_loss(make_server: MakeServer) -> Non
     assert (slot_said, server.connected()) == ([(SLOT, REGISTERED)], [])
 
 
+def test_a_loop_that_slept_through_the_timeout_waits_for_a_new_sign_of_life(make_server: MakeServer) -> None:
+    times = LinkTimes(sign_of_life_seconds=0.05, silence_seconds_max=30.0)
+    link, _ = _link(make_server(times)[0], times=times)
+    began = link._heard_at = time.monotonic() - 60.0  # stopped for a minute
+    link.wait_if_out_of_touch()
+    assert link._heard_at > began + 60.0
+    link.close()
+
+
+def test_a_loop_that_was_given_up_while_it_slept_does_not_go_on(make_server: MakeServer) -> None:
+    times = LinkTimes(sign_of_life_seconds=0.05, silence_seconds_max=30.0)
+    server, _ = make_server(times)
+    link, coordinator_said = _link(server, times=times)
+    assert wait_until(lambda: server.connected() == [SLOT])
+    server.hang_up(SLOT)
+    link._heard_at = time.monotonic() - 60.0
+    link.wait_if_out_of_touch()
+    assert coordinator_said == ["the coordinator hung up"]  # in a slot's process this ends it
+
+
 def test_closing_the_server_ends_its_slots(make_server: MakeServer) -> None:
     server, _ = make_server()
     _, coordinator_said = _link(server)

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow.flight as flight
 
 from cutwater.config import TlsFiles
+from cutwater.protocol.connection_liveness import ConnectionLiveness, Looked, SuspectConnection
 from cutwater.runtime.flight.control_frames import HANG_UP, MESSAGE, SIGN_OF_LIFE, LinkTimes
 from cutwater.runtime.flight.security import call_options, connect, end_call
 from cutwater.runtime.messages import FromCoordinator, FromSlot, SlotRegistered, decode_from_coordinator, encode
@@ -42,7 +43,9 @@ class ControlLink:
         self._tls = tls
         self._times = times or LinkTimes()
         self._queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._heard = 0
         self._heard_at = time.monotonic()
+        self._liveness = ConnectionLiveness(self._times.silence_seconds_max)
         self._parent = os.getppid()
         self._over = threading.Event()
         self._read_over = threading.Event()
@@ -58,12 +61,24 @@ class ControlLink:
             flight.FlightDescriptor.for_command(b"control"), options=call_options(self._token)
         )
         self._writer.write_metadata(MESSAGE + encode(registered))
-        self._heard_at = time.monotonic()
         for name, target in (("write", self._write), ("read", self._read), ("watch", self._watch)):
             threading.Thread(target=target, name=f"cutwater-link-{name}", daemon=True).start()
 
     def send(self, message: FromSlot) -> None:
         self._queue.put(MESSAGE + encode(message))
+
+    def wait_if_out_of_touch(self) -> None:
+        """Blocks a loop that has slept through the timeout until it is known that its slot still counts.
+
+        The process may have been stopped, and replaced since then: its next batch would be a zombie's. What was said
+        to it meanwhile proves nothing, so it waits for a new sign of life; if it was given up, the link breaks first.
+        """
+        resumed_at = time.monotonic()
+        if resumed_at - self._heard_at <= self._times.silence_seconds_max:
+            return
+        pause_seconds = self._times.sign_of_life_seconds / 2
+        while self._heard_at < resumed_at + pause_seconds and not self._over.is_set():
+            time.sleep(pause_seconds)
 
     def close(self, *, flush_seconds: float = 1.0) -> None:
         """Ends the call after what was sent before, and the threads. Blocks for `flush_seconds` at most."""
@@ -92,6 +107,7 @@ class ControlLink:
             while True:
                 view = memoryview(self._reader.read_chunk().app_metadata).cast("B")
                 self._heard_at = time.monotonic()
+                self._heard += 1
                 if view[:1] == MESSAGE:
                     self._deliver(decode_from_coordinator(view[1:]))
                 elif view[:1] == HANG_UP:
@@ -113,11 +129,12 @@ class ControlLink:
     def _watch(self) -> None:
         while not self._over.wait(self._times.sign_of_life_seconds):
             self._queue.put(SIGN_OF_LIFE)
-            silent_seconds = time.monotonic() - self._heard_at
             if os.getppid() != self._parent:
                 self._end("the process that started this slot is gone")
-            elif silent_seconds > self._times.silence_seconds_max:
-                self._end(f"no sign of life from the coordinator for {silent_seconds:.1f} s")
+            # The coordinator gives signs of life by itself, so pings are not needed.
+            for effect in self._liveness.handle(Looked(time.monotonic(), self._heard)):
+                if isinstance(effect, SuspectConnection):
+                    self._end(f"no sign of life from the coordinator for {effect.silent_seconds:.1f} s")
 
     def _end(self, reason: str | None) -> None:
         with self._over_lock:

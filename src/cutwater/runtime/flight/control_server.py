@@ -10,6 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow.flight as flight
@@ -18,7 +19,8 @@ from cutwater.config import TlsFiles
 from cutwater.protocol.heartbeats import HeartbeatMonitor
 from cutwater.protocol.ids import SlotId
 from cutwater.runtime.flight.control_frames import HANG_UP, MESSAGE, SIGN_OF_LIFE, LinkTimes
-from cutwater.runtime.flight.security import address_of, require_token, server_arguments
+from cutwater.runtime.flight.probing import interpreter_is_held
+from cutwater.runtime.flight.security import address_of, connect, require_token, server_arguments
 from cutwater.runtime.flight.transport import shut_down
 from cutwater.runtime.messages import FromCoordinator, FromSlot, SlotRegistered, decode_from_slot, encode
 
@@ -30,7 +32,9 @@ class ControlServer:
 
     `deliver` and `lost` are called on gRPC's threads and must not block: post to the coordinator's loop. For each slot
     the first message is `SlotRegistered`; after `lost(slot, reason)`, once, nothing more comes from it. A slot that
-    was hung up on is not reported as lost. `host` is where slots reach us; we listen on `listen_host` if it differs.
+    was hung up on is not reported as lost. `held(slot, seconds)` tells of a slot that is silent because a call holds
+    its interpreter; it is lost when that lasts for many timeouts. `host` is where slots reach us; we listen on
+    `listen_host` if it differs.
     """
 
     def __init__(
@@ -40,11 +44,14 @@ class ControlServer:
         *,
         deliver: Callable[[SlotId, FromSlot], None],
         lost: Callable[[SlotId, str], None],
+        held: Callable[[SlotId, float], None] = lambda slot, seconds: None,
         tls: TlsFiles | None = None,
         times: LinkTimes | None = None,
         listen_host: str | None = None,
     ) -> None:
         self._times = times or LinkTimes()
+        self._held = held
+        self._connect = partial(connect, tls=tls)
         self._lines = _Lines(deliver, lost, self._times.silence_seconds_max)
         self._server = _ControlFlightServer(token, self._lines, **server_arguments(listen_host or host, tls))
         self._closed = threading.Event()
@@ -79,17 +86,31 @@ class ControlServer:
     def _watch(self) -> None:
         while not self._closed.wait(self._times.sign_of_life_seconds):
             for line in self._lines.silent(time.monotonic()):
-                self._lines.report_lost(line, f"no sign of life for {self._times.silence_seconds_max:g} s")
-                line.hang_up()
+                threading.Thread(target=self._judge, args=(line,), name="cutwater-judge", daemon=True).start()
             for line in self._lines.all():
                 line.queue.put(SIGN_OF_LIFE)
+
+    def _judge(self, line: _Line) -> None:
+        """Of a silent slot: is it lost? On a thread of its own, since to ask takes a while."""
+        silent_seconds = time.monotonic() - line.heard_at
+        is_held = interpreter_is_held(self._connect(line.address))
+        if is_held and self._lines.excuse(line):
+            self._held(line.slot, silent_seconds)
+            return
+        reason = f"no sign of life for {silent_seconds:.0f} s"
+        if is_held:
+            reason += ", though its process runs: a call holds the interpreter (the GIL) all the time"
+        if self._lines.report_silent(line, reason):
+            line.hang_up()
 
 
 class _Line:
     """The call of one slot."""
 
-    def __init__(self, slot: SlotId) -> None:
+    def __init__(self, slot: SlotId, address: str) -> None:
         self.slot = slot
+        self.address = address
+        self.heard_at = time.monotonic()
         self.queue: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self.over = threading.Event()
 
@@ -139,7 +160,15 @@ class _Lines:
     def heard(self, line: _Line) -> None:
         with self._lock:
             if self._lines.get(line.slot) is line:
-                self._heartbeats.seen(line.slot, time.monotonic())
+                line.heard_at = time.monotonic()
+                self._heartbeats.seen(line.slot, line.heard_at)
+
+    def excuse(self, line: _Line) -> bool:
+        """True: it has more time. Also when it has spoken meanwhile, or is gone."""
+        with self._lock:
+            if self._lines.get(line.slot) is not line or self._heartbeats.watches(line.slot):
+                return True
+            return self._heartbeats.excuse(line.slot, time.monotonic())
 
     def silent(self, now_seconds: float) -> list[_Line]:
         """Lines that nothing came from for too long; each is returned once."""
@@ -156,6 +185,14 @@ class _Lines:
         with self._lock:
             if self._lines.get(line.slot) is line:
                 self._deliver(line.slot, message)
+
+    def report_silent(self, line: _Line, reason: str) -> bool:
+        """Reports it as lost, unless it has spoken meanwhile."""
+        with self._lock:
+            silent = self._lines.get(line.slot) is line and not self._heartbeats.watches(line.slot)
+        if silent:
+            self.report_lost(line, reason)
+        return silent
 
     def report_lost(self, line: _Line, reason: str) -> None:
         with self._lock:
@@ -183,7 +220,7 @@ class _ControlFlightServer(flight.FlightServerBase):  # type: ignore[misc]
         registered = _message(reader.read_chunk().app_metadata)
         if not isinstance(registered, SlotRegistered):
             raise flight.FlightUnauthenticatedError("the first message must register the slot")
-        line = _Line(registered.slot)
+        line = _Line(registered.slot, registered.address)
         self._lines.add(line, registered)
         thread = threading.Thread(target=line.write_all, args=(writer,), name=f"cutwater-line-{line.slot}", daemon=True)
         thread.start()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow.flight as flight
@@ -18,14 +19,19 @@ from cutwater.protocol.ids import AttemptNumber
 from cutwater.runtime.flight import wire
 from cutwater.runtime.flight.dialling import Call, dial
 from cutwater.runtime.flight.peers import Peer
+from cutwater.runtime.flight.probing import interpreter_is_held
 from cutwater.runtime.flight.security import end_call
+
+#: An answer usually takes milliseconds.
+ANSWER_SECONDS = 2.0
 
 
 class LinkEnd:
     """One end of a link; a `Connection`."""
 
-    def __init__(self, peer: str) -> None:
-        self._peer = peer
+    def __init__(self, address: str, connect: Callable[[str], Any]) -> None:
+        self._address = address
+        self._connect_to = connect
         self._heard = 0
         self._frames: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self.closed = threading.Event()
@@ -34,19 +40,36 @@ class LinkEnd:
 
     @property
     def peer(self) -> str:
-        return self._peer
+        return f"the slot at {self._address}"
 
     def signs_of_life(self) -> int | None:
         return None if self.closed.is_set() else self._heard
 
     def ping(self) -> None:
         self._frames.put(wire.PING)
+        threading.Thread(target=self._probe, args=(self._heard,), name="cutwater-link-probe", daemon=True).start()
 
     def close(self) -> None:
         self.closed.set()
         self._frames.put(None)
 
     # On the link's threads.
+
+    def _probe(self, heard_before: int) -> None:
+        """A peer whose interpreter is held by a call can't answer, but its process runs: that is a sign of life."""
+        self.closed.wait(ANSWER_SECONDS)
+        if self._heard != heard_before or self.closed.is_set():
+            return
+        if interpreter_is_held(self._connect_to(self._address)):
+            self._heard += 1
+
+    def accept(self, reader: Any, writer: Any) -> None:
+        """In the slot that was called; returns when the call is over."""
+        try:
+            writer.write_metadata(wire.ACCEPTED)
+            self.serve(reader, writer)
+        finally:
+            self.close()  # also if the caller left before it was answered
 
     def serve(self, reader: Any, writer: Any) -> None:
         """Counts and answers until the call ends, however it does: the channels themselves say whether they broke."""
@@ -74,8 +97,15 @@ class LinkEnd:
 class CallingLink(LinkEnd):
     """The end that connects: in the slot that sends."""
 
-    def __init__(self, peer: Peer, options: flight.FlightCallOptions, *, connect_timeout_seconds: float) -> None:
-        super().__init__(f"the slot at {peer.address}")
+    def __init__(
+        self,
+        peer: Peer,
+        options: flight.FlightCallOptions,
+        connect: Callable[[str], Any],
+        *,
+        connect_timeout_seconds: float,
+    ) -> None:
+        super().__init__(peer.address, connect)
         self._to = peer
         self._options = options
         self._connect_timeout_seconds = connect_timeout_seconds

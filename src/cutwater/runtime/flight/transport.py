@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow.flight as flight
@@ -49,8 +50,9 @@ class FlightTransport:
         self._on_ready = on_ready
         self._limits = limits or QueueLimits()
         self._connect_timeout_seconds = connect_timeout_seconds
-        self._gate = _Gate()
-        self._peers = Peers(lambda address: connect(address, tls))
+        self._connect = partial(connect, tls=tls)
+        self._gate = _Gate(self._connect)
+        self._peers = Peers(self._connect)
         self._outboxes: dict[AttemptNumber, list[Outbox]] = {}
         self._links: dict[AttemptNumber, dict[str, CallingLink]] = {}
         self._server = _ChannelServer(self._gate, **server_arguments(host, tls))
@@ -100,6 +102,7 @@ class FlightTransport:
             links[address] = CallingLink(
                 self._peers.hold(attempt, address),
                 call_options(token, [(CHANNEL_HEADER, link_text(attempt, self._address))]),
+                self._connect,
                 connect_timeout_seconds=self._connect_timeout_seconds,
             )
 
@@ -114,7 +117,8 @@ def shut_down(server: Any) -> None:
 class _Gate(flight.ServerMiddlewareFactory):  # type: ignore[misc]
     """Who may connect to which channel. Used by the loop's thread and by gRPC's."""
 
-    def __init__(self) -> None:
+    def __init__(self, connect: Callable[[str], Any]) -> None:
+        self._connect = connect
         self._lock = threading.Lock()
         self._tokens: dict[AttemptNumber, str] = {}
         self._inboxes: dict[AttemptNumber, dict[str, Inbox]] = {}
@@ -172,9 +176,9 @@ class _Gate(flight.ServerMiddlewareFactory):  # type: ignore[misc]
 
     def _new_link(self, attempt: AttemptNumber, caller: str) -> LinkEnd:
         links = self._links.setdefault(attempt, {})
-        if caller in links:
+        if caller in links and links[caller].signs_of_life() is not None:
             raise flight.FlightUnauthenticatedError(f"the slot at {caller} is linked already")
-        link = links[caller] = LinkEnd(f"the slot at {caller}")
+        link = links[caller] = LinkEnd(caller, self._connect)
         return link
 
 
@@ -191,9 +195,10 @@ class _ChannelServer(flight.FlightServerBase):  # type: ignore[misc]
 
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
         end: Inbox | LinkEnd = context.get_middleware("gate").end
-        writer.write_metadata(wire.ACCEPTED)
         if isinstance(end, LinkEnd):
-            end.serve(reader, writer)
-        elif not end.fill_from(reader):
+            end.accept(reader, writer)
+            return
+        writer.write_metadata(wire.ACCEPTED)
+        if not end.fill_from(reader):
             # A call that ends well looks to its sender as if all had been taken.
             raise flight.FlightCancelledError("the receiver dropped the attempt")

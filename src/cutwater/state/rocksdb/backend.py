@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any
@@ -82,6 +83,8 @@ class RocksBackend(KeyedBackend):
         #: Files that are on the storage, by their name here: those of the last completed checkpoint.
         self._stored: dict[str, StoredFile] = {}
         self._written: dict[CheckpointId, dict[str, StoredFile]] = {}
+        #: The same, as background threads report it: a queue, since they may do so at any moment.
+        self._reported: deque[tuple[CheckpointId, dict[str, StoredFile]]] = deque()
         self._opened: Database | None = None
 
     # Keys and handles.
@@ -167,11 +170,14 @@ class RocksBackend(KeyedBackend):
         self._database.freeze(folder)
         kinds = {**self._restored_kinds, **self._kinds}
         return FrozenDatabase(
-            folder, self._groups, kinds, self.expired_at_ms(), dict(self._stored), self._written.__setitem__
+            folder, self._groups, kinds, self.expired_at_ms(), dict(self._stored), self._reported.append
         )
 
     def checkpoint_completed(self, checkpoint: CheckpointId) -> None:
         """From now on the files of this checkpoint need not be uploaded again."""
+        while self._reported:
+            written, files = self._reported.popleft()
+            self._written[written] = files
         stored = self._written.pop(checkpoint, None)
         if stored is not None:
             self._stored = stored
@@ -287,7 +293,7 @@ class FrozenDatabase:
         kinds: dict[str, str],
         expired_at_ms: Mapping[str, int],
         stored: dict[str, StoredFile],
-        written: Callable[[CheckpointId, dict[str, StoredFile]], None],
+        written: Callable[[tuple[CheckpointId, dict[str, StoredFile]]], None],
     ) -> None:
         self._folder = folder
         self.groups = groups
@@ -318,7 +324,7 @@ class FrozenDatabase:
 
     def written(self, checkpoint: CheckpointId, files: Mapping[str, StoredFile]) -> None:
         """They are all on the storage; if the checkpoint completes they stay there."""
-        self._written(checkpoint, {name: file for name, file in files.items() if name.endswith(_SORTED_FILE)})
+        self._written((checkpoint, {name: file for name, file in files.items() if name.endswith(_SORTED_FILE)}))
 
     def discard(self) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)

@@ -186,6 +186,9 @@ class CoordinatorNode:
         self._wanted = count
         self._start_missing()
 
+    def replace(self, slot: SlotId) -> None:
+        """The line that was hung up on is missed in a moment, and then the slot is replaced."""
+
     def shortage(self) -> str:
         return f"{len(self.slots)} of {self._wanted} slots"
 
