@@ -128,6 +128,10 @@ class AttemptFencedError(OperationsError):
     retryable = False
 
 
+class SimulationBrokenError(UserError):
+    """A simulated job did not give the answer of a run without failures."""
+
+
 class InternalError(CutwaterError):
     """An invariant of ours is broken: a bug in Cutwater. The last snapshot may still lead around it."""
 

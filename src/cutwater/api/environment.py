@@ -12,7 +12,7 @@ from typing import Any, Unpack
 
 from cutwater.api.dataflow import Dataflow, OperatorSettings, users_line
 from cutwater.api.jobs import JobHandle
-from cutwater.api.launching import Launcher, LaunchOptions, StagesDataFrames
+from cutwater.api.launching import Launcher, LaunchOptions, StagesDataFrames, launcher_instead
 from cutwater.api.narrowing import narrow_sources
 from cutwater.api.serialization import make_portable
 from cutwater.api.streams import DataStream
@@ -190,6 +190,8 @@ class Environment:
 
     @property
     def _deployment(self) -> Launcher:
+        if (instead := launcher_instead()) is not None:
+            return instead
         if self._given_launcher is None:
             # Late, and by name: writing a job needs no Spark, and the API must not depend on how jobs are deployed.
             self._given_launcher = importlib.import_module("cutwater.deploy.launcher").SparkLauncher(self._spark)

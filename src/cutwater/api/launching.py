@@ -6,6 +6,8 @@ tests bring their own.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -69,6 +71,24 @@ class Launcher(Protocol):
     def launch(self, job: JobPlan, options: LaunchOptions) -> RunningJob:
         """Starts the job and returns without waiting for its slots. The plan's builds are already portable bytes."""
         ...
+
+
+_instead: list[Launcher] = []
+
+
+@contextmanager
+def launched_by(launcher: Launcher) -> Iterator[None]:
+    """Every job that is started inside is run by this launcher, whatever its environment says. For one thread."""
+    _instead.append(launcher)
+    try:
+        yield
+    finally:
+        _instead.pop()
+
+
+def launcher_instead() -> Launcher | None:
+    """The one that runs every job here, if there is one."""
+    return _instead[-1] if _instead else None
 
 
 @runtime_checkable

@@ -40,7 +40,7 @@ from cutwater.runtime.attempt import Attempt
 from cutwater.runtime.checkpointing import Checkpointing
 from cutwater.runtime.job_status import StatusBoard
 from cutwater.runtime.progress import ReadProgress
-from cutwater.runtime.recovering import History, Recovered, assigner_states, recover
+from cutwater.runtime.recovering import History, Recovered, assigner_states, damaged_at, recover
 from cutwater.runtime.requests import Answer, Requests
 from cutwater.runtime.rescaling import Rescaling
 from cutwater.runtime.restoring import orders_for
@@ -411,12 +411,14 @@ class Coordinator:
             f"({', '.join(map(str, tasks))}) holds the interpreter (the GIL). Let it work in smaller portions"
         )
 
-    def _pass_over_restored(self, cause: SnapshotDamagedError) -> None:
+    def _pass_over_restored(self, cause: SnapshotDamagedError) -> CutwaterError:
         """The next attempt starts from an older snapshot; one that the user named has no older one."""
+        problem = f"{cause.fact}: {cause.detail}"
         checkpoint = self._recovered.own_checkpoint if self._recovered is not None else None
         if checkpoint is not None:
-            damaged = (*self._history.damaged, (int(checkpoint), f"{cause.fact}: {cause.detail}"))
-            self._history = replace(self._history, damaged=damaged)
+            self._history = replace(self._history, damaged=(*self._history.damaged, (int(checkpoint), problem)))
+            return cause
+        return cause if self._history.restore_path is None else damaged_at(self._history.restore_path, problem)
 
     def _suspect(self, cause: CutwaterError) -> None:
         self.after("suspicion", SUSPICION_SECONDS, lambda: self._fail(cause))
@@ -535,7 +537,7 @@ class Coordinator:
             case messages.TaskFailed():
                 cause = message.error.to_error()
                 if isinstance(cause, SnapshotDamagedError):
-                    self._pass_over_restored(cause)
+                    cause = self._pass_over_restored(cause)
                 self._suspect(cause) if message.peer_lost else self._fail(cause)
             case messages.ConnectorReport():
                 self._connector_reports(message)

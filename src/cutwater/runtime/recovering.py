@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
-from cutwater.errors import RecoveryRefusedError, SnapshotDamagedError
+from cutwater.errors import RecoveryRefusedError, SnapshotDamagedError, SnapshotUntrustedError
 from cutwater.graph.model import NodeKind
 from cutwater.graph.plan import JobPlan
 from cutwater.operators.sink import COMMITTABLES_STATE, decode_committable
@@ -32,10 +32,9 @@ from cutwater.protocol.recovery import (
     run_of,
 )
 from cutwater.runtime.fitting import check_fits, key_groups_of
-from cutwater.signatures import Secret
 from cutwater.snapshots.format import Manifest
 from cutwater.snapshots.reader import attached_files, list_items_of, load_manifest, verify
-from cutwater.snapshots.storage import Storage, absolute_url, open_storage, split_url
+from cutwater.snapshots.storage import Storage, absolute_url, split_url
 from cutwater.snapshots.store import SnapshotStore
 
 
@@ -145,7 +144,7 @@ def _candidates(history: History, store: SnapshotStore) -> Iterator[tuple[str, S
     """The folders of snapshots that a run may start from, newest first."""
     if history.restore_path is not None:
         root, folder = split_url(history.restore_path)
-        yield folder, open_storage(root)
+        yield folder, store.open_other(root)
     for entry in reversed(history.relevant(store.journal())):
         if isinstance(entry, SnapshotCompleted):
             yield entry.path, store.storage
@@ -159,7 +158,7 @@ def recover(plan: JobPlan, store: SnapshotStore, history: History) -> Recovered:
     restored, skipped = _choose(recovery, store, dict(history.damaged))
     claimed = None
     if restored is None and history.restore_path is not None:
-        restored = _from_path(history.restore_path, store.secret)
+        restored = _from_path(history.restore_path, store)
         claimed = history.restore_path if history.claim else None
     if restored is not None:
         check_fits(plan.graph, restored.manifest, drop_unknown=history.allow_non_restored_state)
@@ -193,14 +192,24 @@ def _choose(
                 assert_never(effect)
 
 
-def _from_path(path: str, secret: Secret | None) -> Restored:
+def _from_path(path: str, store: SnapshotStore) -> Restored:
     root, folder = split_url(path)
-    storage = open_storage(root)
-    manifest = load_manifest(storage, folder, secret=secret)
+    storage = store.open_other(root)
+    try:
+        manifest = load_manifest(storage, folder, secret=store.secret)
+    except SnapshotUntrustedError:
+        raise
+    except SnapshotDamagedError as error:
+        raise damaged_at(path, f"{error.fact}: {error.detail}") from error
     problem = verify(storage, folder, manifest)
     if problem is not None:
-        raise RecoveryRefusedError(f'the snapshot "{path}" is damaged', detail=problem, hint="restore another one")
+        raise damaged_at(path, problem)
     return Restored(manifest, storage, folder, root)
+
+
+def damaged_at(path: str, problem: str) -> RecoveryRefusedError:
+    """A snapshot that the user named has no older one that could take its place."""
+    return RecoveryRefusedError(f'the snapshot "{path}" is damaged', detail=problem, hint="restore another one")
 
 
 def _recover_sinks(plan: JobPlan, restored: Restored | None, attempt: AttemptNumber, run: str) -> None:

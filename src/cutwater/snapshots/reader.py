@@ -6,6 +6,8 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from cutwater.errors import SnapshotDamagedError, SnapshotUntrustedError, StorageError
 from cutwater.signatures import Secret
@@ -30,7 +32,25 @@ from cutwater.snapshots.storage import Storage
 #: What the signature of a manifest is about. Not its folder: a savepoint may be moved.
 MANIFEST = "manifest"
 _NAME_LENGTH_MAX = 200
+Arguments = ParamSpec("Arguments")
+Read = TypeVar("Read")
 _MANIFEST = re.compile(r"(?:^|/)manifest-a(\d+)\.json$")
+
+
+def _read_again(read: Callable[Arguments, Read]) -> Callable[Arguments, Read]:
+    """What was read wrong is read once more: bytes that were lost on the way are no verdict on the snapshot.
+
+    A snapshot that is given up must stay given up, as what it had prepared is rolled back.
+    """
+
+    @wraps(read)
+    def reads(*arguments: Arguments.args, **options: Arguments.kwargs) -> Read:
+        try:
+            return read(*arguments, **options)
+        except SnapshotDamagedError:
+            return read(*arguments, **options)
+
+    return reads
 
 
 def read_parts(storage: Storage | None, folder: str, task: TaskSnapshot) -> bytes:
@@ -41,6 +61,7 @@ def read_parts(storage: Storage | None, folder: str, task: TaskSnapshot) -> byte
     return read_checked(storage, _in_folder(folder, task.file.path), task.file)
 
 
+@_read_again
 def download_shared(storage: Storage, folder: str, file: SharedFile, local: str) -> None:
     """Brings a file here that the snapshot in this folder shares with others. May block, and raises the same."""
     path = shared_path(folder, file)
@@ -54,6 +75,7 @@ def shared_path(folder: str, file: SharedFile) -> str:
     return _in_folder(folder.rpartition("/")[0], file.path)
 
 
+@_read_again
 def read_checked(storage: Storage, path: str, file: DataFile | SharedFile | StateTable) -> bytes:
     """A file, if it is as it was written. May block. `path` is from the storage's root."""
     data = _read(storage, path)
@@ -185,6 +207,7 @@ def attached_files(
     return {file.name: reader_of(file) for task in tasks for file in task.attached if file.operator == operator}
 
 
+@_read_again
 def load_manifest(
     storage: Storage, folder: str, attempt: int | None = None, *, secret: Secret | None = None
 ) -> Manifest:

@@ -59,17 +59,22 @@ class SnapshotStore:
         open_other: Callable[[str], Storage] = open_storage,
         secret: Secret | None = None,
     ) -> None:
-        """`open_other` opens the storages of savepoints. `secret` signs what is written, and checks what is read."""
+        """`open_other` opens the storages of savepoints, and of snapshots that are restored by their path.
+
+        `secret` signs what is written, and checks what is read.
+        """
         if not job_id or "/" in job_id or not is_below_root(job_id):
             raise ConfigurationError(f'"{job_id}" can\'t be a job id', hint="use letters, digits, - and _")
         self.storage = storage
         self.job_id = job_id
         self.secret = secret
-        self._open_other = open_other
+        self.open_other = open_other
         self._journal = Journal(storage, f"{job_id}/journal", secret)
         self._journal_length_max = journal_length_max
         self._journal_lock = threading.Lock()
         self._attempt: AttemptNumber | None = None
+        #: An entry was to be appended, and nobody knows whether it will be.
+        self._in_doubt = False
         self._deletions = Deletions(storage, job_id, secret, self.journal)
 
     def folder(self, checkpoint: int) -> str:
@@ -145,7 +150,9 @@ class SnapshotStore:
             self._write_manifest(folder, manifest)
             while entry not in self._journal.entries:
                 self._refuse_fenced(entry)
+                self._in_doubt = True
                 self._journal.append(entry)
+            self._in_doubt = False
             self._shorten_journal()
         self._deletions.published(manifest)
 
@@ -153,13 +160,13 @@ class SnapshotStore:
         """Makes a savepoint complete. It is its owner's, not part of the journal: no recovery looks for it."""
         root, folder = split_url(url)
         path = f"{folder}/{manifest_name(manifest.attempt)}"
-        if not self._open_other(root).create_if_absent(path, self._sealed(manifest)):
+        if not self.open_other(root).create_if_absent(path, self._sealed(manifest)):
             raise InternalError(f'the savepoint "{url}" was published before')
 
     def discard_savepoint(self, url: str) -> None:
         """Deletes what is there of it."""
         root, folder = split_url(url)
-        self._open_other(root).delete_folder(folder)
+        self.open_other(root).delete_folder(folder)
 
     # Snapshots.
 
@@ -201,9 +208,22 @@ class SnapshotStore:
 
     def discard(self, checkpoint: int) -> None:
         """Deletes what is there of a checkpoint, complete or not, unless it is the newest or a newer attempt's."""
+        self._settle()
         if self._attempt is None:
             raise InternalError(f"checkpoint {checkpoint} is to be discarded before an attempt was claimed")
         self._deletions.execute(DiscardCheckpoint(checkpoint), self._attempt)
+
+    def _settle(self) -> None:
+        """An entry of which the storage said that it failed may still land, and would name what we delete.
+
+        So its place in the journal is taken first, by our claim once more: an entry that changes nothing.
+        """
+        with self._journal_lock:
+            if self._in_doubt:
+                self._journal.catch_up()
+                claims = [entry for entry in self._journal.entries if isinstance(entry, AttemptClaimed)]
+                self._journal.append(max(claims, key=lambda claim: claim.attempt))
+                self._in_doubt = False
 
     def discard_all(self) -> None:
         """Deletes every snapshot of the job, if no newer attempt has claimed it. The journal stays: ids go on."""

@@ -7,6 +7,11 @@
 The job runs on the production coordinator and slots, in this process, in virtual time and without faults; a seed
 decides the interleaving, so that a test can try many. Snapshots live in memory and last as long as the launcher: a job
 can be restored from them. Sources and sinks are the job's own, and do what they do.
+
+    env = cw.Environment(parallelism=2, launcher=LocalLauncher(faults=True, seed=17))
+
+Before that, the job is played once with the crashes and delays of this seed, with sinks that stand in for its own. It
+recovers by itself; if its output is not that of a run without failures, `execute` raises `SimulationBrokenError`.
 """
 
 from __future__ import annotations
@@ -23,10 +28,12 @@ from cutwater.runtime.recovering import check_sinks, history_of, with_key_groups
 from cutwater.snapshots.store import SnapshotStore
 from cutwater.status import JobResult, JobStatus
 from cutwater.testing.simulation.cluster import Cluster, Watcher
+from cutwater.testing.simulation.comparison import comparison_of
 from cutwater.testing.simulation.conditions import draw_conditions
 from cutwater.testing.simulation.network import Network
 from cutwater.testing.simulation.storage import SimulatedStorage
 from cutwater.testing.simulation.trace import Trace
+from cutwater.testing.simulation.user_jobs import UserJob, check_seed
 from cutwater.testing.simulation.world import InvariantBroken, World
 
 #: A job that does more than this is taken to be endless.
@@ -37,12 +44,17 @@ SECONDS_MAX = 86_400.0
 class LocalLauncher:
     """Give it to `Environment(launcher=…)`. Used by one thread."""
 
-    def __init__(self, *, seed: int = 0) -> None:
+    def __init__(self, *, seed: int = 0, faults: bool = False, compare: str = "multiset") -> None:
+        """`compare`: how outputs are compared under faults; see `simulation.comparison`."""
         self._seed = seed
+        self._faults = faults
+        self._comparison = comparison_of(compare)
         self._files: SimulatedStorage | None = None
 
     def launch(self, job: JobPlan, options: LaunchOptions) -> LocalJob:
         """Runs the job to its end, here and now: its input must be bounded."""
+        if self._faults:
+            check_seed(UserJob(job, self._comparison), self._seed)
         started = LocalJob(job, options, self._seed, self._files)
         self._files = started.storage
         started.play()
@@ -77,6 +89,10 @@ class LocalJob:
             self.world.run(lambda: self.status().state.terminal)
         except InvariantBroken as broken:
             raise InternalError(broken.invariant, detail=broken.detail) from broken
+
+    @property
+    def owner(self) -> int:
+        return 1
 
     @property
     def job_id(self) -> str:

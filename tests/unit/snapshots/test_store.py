@@ -277,6 +277,70 @@ def test_an_aborted_checkpoint_is_discarded_too(store: SnapshotStore, storage: I
     assert storage.list("job/chk-7") == []
 
 
+class AnswersTooEarly(MemoryStorage):
+    """Says once that a journal entry could not be created, and creates it later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lands: Callable[[], object] | None = None
+        self.is_armed = False
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        if self.is_armed and "/journal/" in path:
+            self.is_armed = False
+            self.lands = lambda: super(AnswersTooEarly, self).create_if_absent(path, data)
+            raise StorageError("no answer")
+        return super().create_if_absent(path, data)
+
+
+def test_a_discarded_checkpoint_never_becomes_complete_by_an_entry_that_lands_late():
+    storage = AnswersTooEarly()
+    store = SnapshotStore(storage, "job")
+    store.claim_attempt()
+    storage.is_armed = True
+    with pytest.raises(StorageError, match="no answer"):
+        store.publish(manifest_of(7, 1, write_task(store, 7, 1)))
+    store.discard(7)
+    assert storage.lands is not None
+    storage.lands()
+    assert [entry for entry in SnapshotStore(storage, "job").journal() if isinstance(entry, SnapshotCompleted)] == []
+
+
+def test_a_checkpoint_whose_entry_has_landed_is_complete_and_stays():
+    storage = AnswersTooEarly()
+    store = SnapshotStore(storage, "job")
+    store.claim_attempt()
+    storage.is_armed = True
+    with pytest.raises(StorageError, match="no answer"):
+        store.publish(manifest_of(7, 1, write_task(store, 7, 1)))
+    assert storage.lands is not None
+    storage.lands()
+    store.discard(7)
+    assert store.verify(7) is None
+
+
+class LosesBytesOnce(MemoryStorage):
+    """The first time that a file is read its end is missing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._read: set[str] = set()
+
+    def read(self, path: str) -> bytes:
+        data = super().read(path)
+        if path in self._read or "/chk-" not in path:
+            return data
+        self._read.add(path)
+        return data[:-1]
+
+
+def test_bytes_that_are_lost_on_the_way_are_no_verdict_on_a_snapshot():
+    store = SnapshotStore(LosesBytesOnce(), "job")
+    store.claim_attempt()
+    store.publish(manifest_of(7, 1, write_task(store, 7, 1)))
+    assert store.verify(7) is None
+
+
 def test_a_driver_that_wakes_up_does_not_discard_what_a_newer_attempt_has(store: SnapshotStore, storage: Interrupted):
     store.claim_attempt()
     store.publish(manifest_of(6, 1, write_task(store, 6, 1)))

@@ -3,5 +3,6 @@
     seed → conditions (how fast, how broken) → one world → the production coordinator and slots → checkers
 
 Reading order: `world` (time and processes), `network`, `background` and `storage` (the seams), `cluster` (who lives),
-`faults`, `jobs` and `connectors` (what runs), `checkers` (what must hold), `run` (one seed), `campaign` (many).
+`faults`, `milestones` (when), `lives` (a job that is started again), `jobs` and `connectors` (what runs), `lineage`
+and `checkers` (what must hold), `run` (one seed), `campaign` (many). `user_jobs`: a user's own job.
 """

@@ -15,14 +15,29 @@ from cutwater.testing.simulation.world import Crashed, Process, World
 
 Done = Callable[[Any, BaseException | None], None]
 
+#: As many threads as a driver has for it.
+WORKERS_MAX = 4
+
 
 class SimulatedBackground:
-    """`Background` of one process. `serial`: one job at a time, for jobs that share a lock."""
+    """`Background` of one process.
 
-    def __init__(self, world: World, process: Process, *, serial: bool) -> None:
+    Jobs run on top of each other where they pause, so one that waited for a lock that another holds would wait for
+    ever. `locked` says whether one does: then the next job begins only when it is done.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        process: Process,
+        *,
+        workers_max: int = WORKERS_MAX,
+        locked: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._world = world
         self._process = process
-        self._serial = serial
+        self._workers_max = workers_max
+        self._locked = locked
         self._running = 0
         self._waiting: deque[tuple[Callable[[], Any], Done]] = deque()
 
@@ -30,7 +45,7 @@ class SimulatedBackground:
         self._world.after(self._world.delay(self._world.conditions.work_seconds), partial(self._begin, work, done))
 
     def _begin(self, work: Callable[[], Any], done: Done) -> None:
-        if self._serial and self._running:
+        if self._running >= self._workers_max or (self._running and self._locked()):
             self._waiting.append((work, done))
         else:
             self._run(work, done)
@@ -55,5 +70,5 @@ class SimulatedBackground:
         world.note("%s has done work: %s", process.name, "ok" if problem is None else type(problem).__name__)
         delay = world.delay(world.conditions.work_seconds)
         world.after(delay, lambda: process.post(lambda: done(result, problem)))
-        if self._waiting and not self._running:
+        if self._waiting:
             world.after(0.0, partial(self._begin, *self._waiting.popleft()))

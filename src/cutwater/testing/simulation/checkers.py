@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import pickle
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from itertools import chain
 from typing import Any
 
 import msgspec
 
+from cutwater.errors import CutwaterError, SnapshotDamagedError
 from cutwater.operators.connect import BROADCAST_STATE
 from cutwater.operators.sink import COMMITTABLES_STATE, decode_committable
 from cutwater.operators.source import READERS_STATE, SplitPosition
@@ -40,7 +41,9 @@ from cutwater.state.values import load_pairs
 from cutwater.status import JobStatus
 from cutwater.testing.simulation.cases import Case, Read, States
 from cutwater.testing.simulation.cluster import Watcher
-from cutwater.testing.simulation.connectors import attempt_of
+from cutwater.testing.simulation.conditions import Fault
+from cutwater.testing.simulation.connectors import attempt_of, owner_of, part_of
+from cutwater.testing.simulation.lineage import NOTHING, Lineage, Part, Snapshot, output_problem
 from cutwater.testing.simulation.pipelines.pipeline import SINK, Pipeline
 from cutwater.testing.simulation.pipelines.rows import plain
 from cutwater.testing.simulation.storage import SimulatedStorage
@@ -65,13 +68,42 @@ class Checker(Watcher):
         self._claimed_in_storm = 0
         #: By id, the attempt that completed it.
         self._completed: dict[int, int] = {}
-        #: By sink, the parts that some completed snapshot holds.
-        self._covered: dict[str, set[str]] = {uid: set() for uid in case.sinks}
-        storage.created = self._file_created
+        self.lineage = Lineage()
+        #: The life that writes now.
+        self.owner = 1
+        #: Whether a job may end with this failure.
+        self.may_refuse: Callable[[CutwaterError], bool] = lambda failure: False
+        #: The snapshots that the next attempt may go on from, besides the newest of this life: what it was asked for.
+        self._asked_for = NOTHING
+        self._newest_of_life: str | None = None
+        self._visible_before: frozenset[Part] = frozenset()
+        self.attempts = 0
+        #: Of those that may be restored.
+        self._of_savepoints: set[Part] = set()
+        storage.created = self.file_created
 
-    @property
-    def attempts(self) -> int:
-        return sum(isinstance(entry, AttemptClaimed) for entry in self._entries)
+    def life_begins(self, asked_for: str | None) -> None:
+        """The next attempt goes on from this folder; None: from the newest checkpoint of all."""
+        self._visible_before = self.visible()
+        newest = max((entry for entry in self._entries if isinstance(entry, SnapshotCompleted)), default=None, key=_id)
+        self._asked_for = asked_for or NOTHING
+        self._newest_of_life = newest.path if asked_for is None and newest is not None else None
+
+    def forget(self) -> None:
+        """Someone has deleted the job's checkpoints, and its journal with them."""
+        self._store = SnapshotStore(self._storage.files, self._job_id)
+        self.lineage.forget(self._job_id)
+        self._entries.clear()
+        self._completed.clear()
+        self._claimed_in_storm = 0
+
+    def visible(self) -> frozenset[Part]:
+        """All parts that are committed."""
+        return frozenset(
+            f"{sink}/{path.rpartition('/')[2]}"
+            for sink in (self._case.sinks if self._case.pipeline is None else (SINK,))
+            for path in self._storage.files.list(f"out/{sink}/committed")
+        )
 
     @property
     def _newest_claim(self) -> int:
@@ -88,8 +120,16 @@ class Checker(Watcher):
             case messages.CheckpointCompleted(attempt=attempt, checkpoint=checkpoint):
                 if self._completed.get(checkpoint) != attempt:
                     raise InvariantBroken("complete means published", f"checkpoint {checkpoint} is not in the journal")
+            case messages.DeployAttempt(attempt=attempt, restore=restore) if attempt == self._newest_claim:
+                self._goes_on(attempt, _folder_of(restore))
             case _:
                 pass
+
+    def _goes_on(self, attempt: int, folder: str) -> None:
+        expected = self._newest_of_life or self._asked_for
+        if folder != expected and not self._world.injected[Fault.DAMAGE_AT_REST]:
+            raise InvariantBroken("a job goes on from its newest snapshot", f"{attempt}: {folder}, not {expected}")
+        self.lineage.goes_on_from(folder)
 
     def slot_says(self, who: str, message: messages.FromSlot) -> None:
         if isinstance(message, messages.SnapshotWritten) and (file := message.snapshot.file) is not None:
@@ -100,19 +140,27 @@ class Checker(Watcher):
                 raise InvariantBroken("durable before acknowledged", f"{who} acknowledges {checkpoint}")
 
     def commits(self, sink: str, part: str) -> None:
-        if self._case.mode is not CheckpointMode.NONE and part not in self._covered[sink]:
+        if self._case.mode is not CheckpointMode.NONE and f"{sink}/{part}" not in self._allowed:
             raise InvariantBroken("no commit without a completed checkpoint", f"{sink} commits {part}")
 
     def finds_nothing_to_commit(self, sink: str, part: str) -> None:
-        if self._case.mode is not CheckpointMode.NONE:
+        if self._case.mode is not CheckpointMode.NONE and f"{sink}/{part}" not in self._of_savepoints:
             raise InvariantBroken("prepared output lasts until it is committed", f"{sink} misses {part}")
 
-    def gives_up(self, status: JobStatus) -> None:
+    @property
+    def _allowed(self) -> set[Part]:
+        return self.lineage.ever_covered | self._of_savepoints
+
+    def gives_up(self, status: JobStatus) -> bool:
+        if status.failure is not None and self.may_refuse(status.failure):
+            self._world.note("the job is refused: %s", status.failure)
+            return True
         if status.attempt >= self._newest_claim:
             raise InvariantBroken("the job goes on whatever breaks", str(status.failure))
         self._world.note("attempt %s gives up, %s has claimed the job", status.attempt, self._newest_claim)
+        return False
 
-    def _file_created(self, path: str) -> None:
+    def file_created(self, path: str) -> None:
         if path.startswith(f"{self._job_id}/journal/"):
             # A summary leaves out what no longer matters; here everything is remembered.
             for entry in self._store.journal():
@@ -122,7 +170,9 @@ class Checker(Watcher):
                 self._world.note("journal: %s", entry)
                 if isinstance(entry, SnapshotCompleted):
                     self._completed_in_journal(entry)
-                elif self._world.stormy:
+                    continue
+                self.attempts += 1
+                if self._world.stormy:
                     self._claimed_in_storm = entry.attempt
                 elif entry.attempt - self._claimed_in_storm > ATTEMPTS_AFTER_STORM_MAX:
                     raise InvariantBroken("the job restarts for ever", self._world.describe())
@@ -136,20 +186,28 @@ class Checker(Watcher):
             raise InvariantBroken("no id completes twice", str(entry))
         is_newest = entry.checkpoint > max(self._completed, default=0)
         self._completed[entry.checkpoint] = entry.attempt
-        manifest = reader.load_manifest(self._storage.files, entry.path, entry.attempt)
-        problem = reader.verify(self._storage.files, entry.path, manifest)
+        try:
+            manifest = reader.load_manifest(self._storage.files, entry.path, entry.attempt)
+            problem = reader.verify(self._storage.files, entry.path, manifest)
+        except SnapshotDamagedError as error:
+            problem = str(error)
         if problem is not None:
             raise InvariantBroken("a completed snapshot is whole", problem)
         for task in manifest.tasks:
             if task.file is not None and f"-a{entry.attempt}." not in task.file.path:
                 raise InvariantBroken("nothing of an older attempt is accepted", task.file.path)
-        for sink in self._case.sinks:
-            self._covered[sink].update(
-                decode_committable(item)[1].decode() for item in _items(self, entry, manifest, sink, COMMITTABLES_STATE)
-            )
+        completed = self.lineage.completed(entry.path, entry.checkpoint, self._prepared(entry, manifest))
         # One that was given up may be published behind a newer one; nobody will restore it.
         if is_newest:
-            self._check_cut(entry, manifest)
+            self._newest_of_life = entry.path
+            self._check_cut(entry, manifest, completed)
+
+    def _prepared(self, entry: SnapshotCompleted, manifest: Manifest) -> set[Part]:
+        return {
+            f"{sink}/{part_of(decode_committable(item)[1])}"
+            for sink in self._case.sinks
+            for item in _items(self, entry, manifest, sink, COMMITTABLES_STATE)
+        }
 
     def savepoint_taken(self, url: str) -> None:
         """The coordinator has said that it is complete."""
@@ -159,20 +217,24 @@ class Checker(Watcher):
         if problem is not None:
             raise InvariantBroken("a completed savepoint is whole", problem)
         taken = SnapshotCompleted(CheckpointId(manifest.checkpoint), AttemptNumber(manifest.attempt), folder)
+        self._of_savepoints |= self.lineage.taken(folder, taken.checkpoint, self._prepared(taken, manifest)).covered
+        self._check_savepoint(taken, manifest)
+
+    # The consistent cut.
+
+    def _check_savepoint(self, taken: SnapshotCompleted, manifest: Manifest) -> None:
         read = self._read_before(taken, manifest)
         if self._case.cut is None and self._case.pipeline is None:
             self._check_state(taken, self._case.state(read), self._keyed_state(taken, manifest))
 
-    # The consistent cut.
-
-    def _check_cut(self, entry: SnapshotCompleted, manifest: Manifest) -> None:
+    def _check_cut(self, entry: SnapshotCompleted, manifest: Manifest, completed: Snapshot) -> None:
         read = self._read_before(entry, manifest)
         if self._case.pipeline is not None:
-            self._check_cut_of(self._case.pipeline, entry, read)
+            self._check_cut_of(self._case.pipeline, entry, read, completed)
             return
         found_state = self._keyed_state(entry, manifest)
         expected_output = self._case.output(read)
-        found_output = Counter(self._covered_records())
+        found_output = Counter(self._records(completed))
         if self._case.cut is not None:
             problem = self._case.cut(read, found_state, found_output)
             if problem:
@@ -193,21 +255,20 @@ class Checker(Watcher):
                         "consistent cut: broadcast", f"task {subtask} has {found}, expected {expected}"
                     )
 
-    def _check_cut_of(self, pipeline: Pipeline, entry: SnapshotCompleted, read: Read) -> None:
+    def _check_cut_of(self, pipeline: Pipeline, entry: SnapshotCompleted, read: Read, completed: Snapshot) -> None:
         """Without event time the records before the cut decide; with it, no more than all records make may be there."""
         if pipeline.mode is not CheckpointMode.EXACTLY_ONCE or pipeline.sink != "transactional":
             return
         expected = pipeline.expected(read if pipeline.time == "none" else self._everything)
         if expected is None:
             return
-        found = Counter(map(plain, self._covered_records()))
+        found = Counter(map(plain, self._records(completed)))
         if found - expected or (pipeline.time == "none" and found != expected):
             raise InvariantBroken("consistent cut: output", f"{entry}\n{_surplus(expected, found)}")
 
-    def _covered_records(self) -> Iterator[Any]:
-        for sink in self._case.sinks:
-            for part in sorted(self._covered[sink]):
-                yield from self._part(sink, part)
+    def _records(self, snapshot: Snapshot) -> Iterator[Any]:
+        for part in sorted(snapshot.covered):
+            yield from self._part(part)
 
     def _check_state(self, entry: SnapshotCompleted, expected: States, found: States) -> None:
         expected = {name: values for name, values in expected.items() if values}
@@ -269,25 +330,38 @@ class Checker(Watcher):
                 for key, value in zip(rows.keys, rows.values, strict=True):
                     yield operator, rows.name, key, value
 
-    def _part(self, sink: str, part: str) -> list[Any]:
+    def _part(self, part: Part) -> list[Any]:
+        sink, _, name = part.rpartition("/")
         for folder in ("committed", "pending"):
-            path = f"out/{sink}/{folder}/{part}"
+            path = f"out/{sink}/{folder}/{name}"
             if self._storage.files.exists(path):
                 records: list[Any] = pickle.loads(self._storage.files.read(path))
                 return records
-        raise InvariantBroken("prepared output lasts until it is committed", f"{sink} misses {part}")
+        raise InvariantBroken("prepared output lasts until it is committed", f"{sink} misses {name}")
 
-    # At the end.
+    # At the end of a life.
+
+    def check_visible(self, *, complete: bool) -> None:
+        """Whatever the life was asked for: see `lineage`."""
+        if self._case.mode is CheckpointMode.NONE or not self._is_transactional:
+            return
+        problem = output_problem(
+            visible=self.visible(), visible_before=self._visible_before, lineage=self.lineage, complete=complete
+        )
+        if problem is not None:
+            raise InvariantBroken("output is what the snapshots cover", problem)
+
+    @property
+    def _is_transactional(self) -> bool:
+        return self._case.pipeline is None or self._case.pipeline.sink == "transactional"
 
     def finish(self, *, undisturbed: bool) -> None:
+        """All input was read."""
         if self._case.pipeline is not None:
             self._finish_pipeline(self._case.pipeline, undisturbed=undisturbed)
             return
         expected = self._case.output(self._everything)
-        found: Counter[Hashable] = Counter()
-        for sink in self._case.sinks:
-            for path in self._storage.files.list(f"out/{sink}/committed"):
-                found.update(pickle.loads(self._storage.files.read(path)))
+        found = Counter(record for part in self._visible_in_line() for record in self._part(part))
         match self._case.mode:
             case CheckpointMode.EXACTLY_ONCE:
                 if found != expected:
@@ -307,9 +381,7 @@ class Checker(Watcher):
         self._check_nothing_pending()
 
     def _finish_pipeline(self, pipeline: Pipeline, *, undisturbed: bool) -> None:
-        found: Counter[Any] = Counter()
-        for path in self._storage.files.list(f"out/{SINK}/committed"):
-            found.update(map(plain, pickle.loads(self._storage.files.read(path))))
+        found = Counter(plain(record) for part in self._visible_in_line() for record in self._part(part))
         problem = pipeline.judge(self._everything, found, undisturbed=undisturbed)
         if problem:
             raise InvariantBroken(f"{pipeline.mode}: output", problem)
@@ -324,19 +396,33 @@ class Checker(Watcher):
         if not self._case.ordered:
             return
         latest: Counter[Hashable] = Counter()
-        for sink in self._case.sinks:
-            for path in self._storage.files.list(f"out/{sink}/committed"):
-                for key, number in pickle.loads(self._storage.files.read(path)):
-                    if number != latest[key] + 1:
-                        raise InvariantBroken("order per key", f"{key}: {number} after {latest[key]} in {path}")
-                    latest[key] = number
+        for part in self._visible_in_line():
+            for key, number in self._part(part):
+                if number != latest[key] + 1:
+                    raise InvariantBroken("order per key", f"{key}: {number} after {latest[key]} in {part}")
+                latest[key] = number
+
+    def _visible_in_line(self) -> list[Part]:
+        """Without what only lives in other lines have written."""
+        elsewhere = self.lineage.ever_covered - self.lineage.newest.covered
+        return sorted(self.visible() - elsewhere)
 
     def _check_nothing_pending(self) -> None:
         """A zombie of an older attempt may leave something; the newest attempt may not."""
         for sink in self._case.sinks:
             for path in self._storage.files.list(f"out/{sink}/pending"):
-                if attempt_of(path) >= self._newest_claim:
+                if owner_of(path) == self.owner and attempt_of(path) >= self._newest_claim:
                     raise InvariantBroken("no work is left pending", path)
+
+
+def _id(entry: SnapshotCompleted) -> int:
+    return entry.checkpoint
+
+
+def _folder_of(restore: messages.RestoreOrder) -> str:
+    """From the root of all there is."""
+    inside = (restore.storage_url or "").partition("://")[2].partition("/")[2]
+    return f"{inside}/{restore.folder}" if inside else restore.folder
 
 
 def _items(checker: Checker, entry: SnapshotCompleted, manifest: Manifest, operator: str, name: str) -> Iterator[bytes]:

@@ -16,9 +16,11 @@ from cutwater.runtime import messages
 from cutwater.runtime.coordinator import Coordinator, CoordinatorServices
 from cutwater.runtime.recovering import History
 from cutwater.runtime.slot import Slot
+from cutwater.snapshots.storage import Storage
 from cutwater.snapshots.store import SnapshotStore
 from cutwater.status import JobStatus
-from cutwater.testing.simulation.background import SimulatedBackground
+from cutwater.testing.simulation.background import WORKERS_MAX, SimulatedBackground
+from cutwater.testing.simulation.conditions import Hindrance
 from cutwater.testing.simulation.network import Line, Network, SimulatedTransport
 from cutwater.testing.simulation.storage import SimulatedStorage
 from cutwater.testing.simulation.world import Process, World
@@ -35,7 +37,9 @@ class Watcher:
 
     def slot_says(self, who: str, message: messages.FromSlot) -> None: ...
 
-    def gives_up(self, status: JobStatus) -> None: ...
+    def gives_up(self, status: JobStatus) -> bool:
+        """True: rightly, and the job is over."""
+        return True
 
 
 class Surroundings(Protocol):
@@ -51,6 +55,8 @@ class Surroundings(Protocol):
     def checker(self) -> Watcher: ...
     @property
     def cluster(self) -> Cluster: ...
+    @property
+    def owner(self) -> int: ...
 
 
 class SlotNode:
@@ -62,15 +68,17 @@ class SlotNode:
         self.owner = owner
         world = run.world
         self.process = Process(world, name)
+        self.process.owner = owner.process.owner
+        _set_clock(self.process)
         transport = SimulatedTransport(run.network, self.process)
         self.line = Line(world, name, to_slot=self._hear, to_coordinator=partial(owner.hear, self.id))
         self.slot = Slot(
             self.id,
-            clock=world,
+            clock=self.process.clock,
             link=self,
             transport=transport,
-            background=SimulatedBackground(world, self.process, serial=False),
-            storage=lambda url: run.storage,
+            background=SimulatedBackground(world, self.process),
+            storage=self._open_storage,
         )
         self.process.actor = self.slot
         self.process.after_step = self._end_if_told
@@ -81,6 +89,14 @@ class SlotNode:
         """The SlotLink seam."""
         self.run.checker.slot_says(self.id, message)
         self.line.send_up(message)
+
+    def _open_storage(self, url: str) -> Storage:
+        """Called when tasks are deployed, by which time the slot may be slow."""
+        world = self.run.world
+        if world.conditions.slow_opens and world.stormy and world.random.random() < world.conditions.slow_opens:
+            world.inject(Hindrance.SLOW_OPEN)
+            world.pause(world.delay(world.conditions.slow_seconds))
+        return self.run.storage.at(url)
 
     def partition(self) -> None:
         """The line breaks: the coordinator hears of it, and the slot goes on until it does."""
@@ -122,14 +138,23 @@ class CoordinatorNode:
         # Without checkpoints nothing survives the driver: a new one would start the job, not go on with it.
         self.process.leads = True
         self.process.mortal = plan.options.checkpoints.enabled
+        self.process.owner = run.owner
+        _set_clock(self.process)
+        store = SnapshotStore(
+            run.storage, plan.job_id, journal_length_max=JOURNAL_LENGTH_MAX, open_other=run.storage.at
+        )
+        parallel = world.conditions.parallel_background
         services = CoordinatorServices(
-            clock=world,
+            clock=self.process.clock,
             lines=self,
             provider=self,
-            background=SimulatedBackground(world, self.process, serial=True),
-            store=SnapshotStore(
-                run.storage, plan.job_id, journal_length_max=JOURNAL_LENGTH_MAX, open_other=lambda url: run.storage
+            background=SimulatedBackground(
+                world,
+                self.process,
+                workers_max=WORKERS_MAX if parallel else 1,
+                locked=store._journal_lock.locked,
             ),
+            store=store,
             new_token=lambda: f"{world.random.getrandbits(64):016x}",
             random=world.random.random,
             listener=self._listen,
@@ -231,8 +256,12 @@ class CoordinatorNode:
 class Cluster:
     """Keeps one official coordinator alive until the job is finished."""
 
-    def __init__(self, run: Surroundings, plan: JobPlan, pickled_plan: bytes, history: History) -> None:
+    def __init__(
+        self, run: Surroundings, plan: JobPlan, pickled_plan: bytes, history: History, *, prefix: str = ""
+    ) -> None:
+        """`prefix`: of the names of its processes."""
         self.run = run
+        self._prefix = prefix
         self._plan = plan
         self._pickled_plan = pickled_plan
         self._history = history
@@ -250,9 +279,9 @@ class Cluster:
         return [slot for node in self.nodes for slot in node.slots.values() if slot.process.alive]
 
     def start_coordinator(self) -> None:
-        history = self._history
-        name = f"c{len(self.nodes) + 1}"
-        self.nodes.append(CoordinatorNode(self.run, name, self._plan, self._pickled_plan, history))
+        if not self.finished:
+            name = f"{self._prefix}c{len(self.nodes) + 1}"
+            self.nodes.append(CoordinatorNode(self.run, name, self._plan, self._pickled_plan, self._history))
 
     def replace(self, node: CoordinatorNode) -> None:
         """Somebody notices that the official coordinator is lost, and starts another one."""
@@ -270,11 +299,26 @@ class Cluster:
     def coordinator_ended(self, node: CoordinatorNode) -> None:
         if not node.official or self.finished:
             return
-        state = node.coordinator.status.state
-        if state is JobState.FINISHED:
+        status = node.coordinator.status
+        if status.state in (JobState.FINISHED, JobState.CANCELLED):
             self.finished = True
             return
-        if state is JobState.FAILED:
-            # Only one that was superseded may give up: it is fenced, or what it restores from is deleted under it.
-            self.run.checker.gives_up(node.coordinator.status)
-        self.replace(node)
+        if status.state is JobState.FAILED:
+            # Only one that was superseded may give up (it is fenced, or what it restores from is deleted under it), or
+            # one that was asked for what can't be.
+            self.finished = self.run.checker.gives_up(status)
+        if not self.finished:
+            self.replace(node)
+
+    def bury(self) -> None:
+        """Ends every driver; slots notice it after a while."""
+        self.finished = True
+        for node in self.nodes:
+            node.process.end("its life is over")
+
+
+def _set_clock(process: Process) -> None:
+    world = process.world
+    if world.conditions.skew_seconds:
+        world.inject(Hindrance.SKEWED_CLOCKS)
+        process.clock.wrong_by_ms = int(world.random.uniform(-1.0, 1.0) * world.conditions.skew_seconds * 1000)

@@ -1,18 +1,23 @@
-"""How fast and how broken is the world of a seed?
+"""How fast and how broken is the world of a seed, and how many lives does its job have?
 
 Every seed draws its own mixture (swarm testing): some worlds are nearly calm, some know one kind of fault only, in
-some everything breaks. After `quiet_after_seconds` nothing new breaks, so that every run has to end.
+some everything breaks. A job may live several times: each life is ended before its input is, and the next one goes on
+from what was left, or doesn't. Some time into a life nothing new breaks, so that every run has to end.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
+from typing import TypeVar
+
+Drawn = TypeVar("Drawn")
 
 
 class Fault(StrEnum):
-    """What befalls a process or a connection at some moment."""
+    """What befalls a process, a connection or a file at some moment, or what a person asks for then."""
 
     KILL_SLOT = "kill slot"
     PARTITION_SLOT = "partition slot"
@@ -20,30 +25,123 @@ class Fault(StrEnum):
     PARTITION_COORDINATOR = "partition coordinator"
     POISON = "user exception"
     BREAK_CHANNEL = "break channel"
+    HANG_CHANNEL = "hang channel"
+    PARTITION_PAIR = "partition two slots"
     STALL = "stall process"
+    CLOCK_JUMP = "wall clock jumps"
+    DAMAGE_AT_REST = "damage a file of a snapshot"
     RESCALE = "rescale"
     SAVEPOINT = "savepoint"
 
 
 class StorageFault(StrEnum):
-    """What befalls a storage operation."""
+    """What befalls a storage operation.
+
+    Listings are never stale: object stores list consistently today, and NFS and HDFS do for one who opens the folder
+    anew. A snapshot store on something weaker is not supported.
+    """
 
     FAIL = "fail"
     HALF = "half"
     HALF_CRASH = "half, then crash"
     LOST_ANSWER = "lost answer"
     DENIED_ANSWER = "created, but told that it was there"
+    DELAYED = "reported failed, and lands later"
+    DAMAGED_READ = "damaged read"
     CRASH_BEFORE = "crash before"
     CRASH_AFTER = "crash after"
     SLOW = "slow"
     CUT_OFF = "slow, and its coordinator is thought dead meanwhile"
 
 
+class Hindrance(StrEnum):
+    """What makes a life harder from its beginning to its end."""
+
+    SLOW_OPEN = "slow open"
+    SKEWED_CLOCKS = "wall clocks differ"
+
+
+class Ending(StrEnum):
+    """How a life ends before its input does."""
+
+    STOP = "stop"
+    STOP_WITH_SAVEPOINT = "stop with a savepoint"
+    DRAIN = "drain"
+    CANCEL = "cancel"
+    KILL = "the driver and all slots die"
+
+
+class Origin(StrEnum):
+    """What a later life goes on from."""
+
+    LATEST = "restore the latest"
+    OLDER = "restore an older checkpoint"
+    SAVEPOINT = "restore a savepoint"
+    NOTHING = "start anew"
+    FORGOTTEN = "the checkpoints were deleted"
+
+
+class Program(StrEnum):
+    """Which program a later life runs."""
+
+    SAME = "the same program"
+    COMPATIBLE = "a compatible program"
+    INCOMPATIBLE = "an incompatible program"
+
+
+class Milestone(StrEnum):
+    """What a moment is counted from: combinations come together sooner than in uniform time."""
+
+    CLAIMED = "an attempt was claimed"
+    DEPLOYING = "a deployment has begun"
+    TRIGGERED = "a checkpoint was triggered"
+    COMPLETED = "a checkpoint has completed"
+    SAVEPOINT = "a savepoint is under way"
+
+
+Kind = Fault | StorageFault | Hindrance | Ending | Origin | Program
+#: All that is counted, in the order in which it is shown.
+KINDS: tuple[tuple[str, type[StrEnum]], ...] = (
+    ("fault", Fault),
+    ("storage", StorageFault),
+    ("hindrance", Hindrance),
+    ("end of a life", Ending),
+    ("next life", Origin),
+    ("program", Program),
+)
+
 #: Those that would start the job anew in another driver.
 COORDINATOR_FAULTS = frozenset({Fault.KILL_COORDINATOR, Fault.PARTITION_COORDINATOR})
-
 #: What a person asks for.
 REQUESTS = frozenset({Fault.RESCALE, Fault.SAVEPOINT})
+#: Without checkpoints there are no snapshots to damage.
+NEEDS_CHECKPOINTS = COORDINATOR_FAULTS | {Fault.DAMAGE_AT_REST}
+
+_ORIGINS = {Origin.LATEST: 4, Origin.SAVEPOINT: 4, Origin.OLDER: 3, Origin.NOTHING: 1, Origin.FORGOTTEN: 1}
+_PROGRAMS = {Program.SAME: 6, Program.COMPATIBLE: 3, Program.INCOMPATIBLE: 2}
+BACKENDS = ("filesystem", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """So long after the life began, or after a milestone was reached for the n-th time in it."""
+
+    seconds: float
+    milestone: Milestone | None = None
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LifeConditions:
+    """What one life is to go through. The last one has no ending: it runs to the end of its input."""
+
+    faults: tuple[tuple[Moment, Fault], ...]
+    origin: Origin = Origin.NOTHING
+    ending: tuple[Moment, Ending] | None = None
+    #: None: as the program says; so with the state backend.
+    parallelism: int | None = None
+    backend: str | None = None
+    program: Program = Program.SAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,23 +166,35 @@ class Conditions:
     slot_start_seconds: float
     notice_seconds: float
     zombie_seconds: float
+    #: From the beginning of a life.
     quiet_after_seconds: float
-    faults: tuple[tuple[float, Fault], ...]
+    lives: tuple[LifeConditions, ...]
     storage_faults: tuple[StorageFault, ...]
     storage_fault_rate: float
+    #: Work in the background of a coordinator runs side by side.
+    parallel_background: bool = False
+    #: How often a deployment takes long.
+    slow_opens: float = 0.0
+    #: How far the wall clocks of two processes are apart.
+    skew_seconds: float = 0.0
+
+    @property
+    def disturbed(self) -> bool:
+        """Something may go wrong."""
+        return bool(self.storage_fault_rate or len(self.lives) > 1 or any(life.faults for life in self.lives))
 
 
-def draw_conditions(random: Random, *, coordinator_may_fail: bool, calm: bool = False) -> Conditions:
+def draw_conditions(
+    random: Random, *, coordinator_may_fail: bool, calm: bool = False, several_lives: bool = True
+) -> Conditions:
     """The world of a seed."""
     horizon = random.choice((0.05, 0.1, 0.2, 0.4))
-    kinds = [kind for kind in Fault if coordinator_may_fail or kind not in COORDINATOR_FAULTS]
-    if calm:
-        kinds = [kind for kind in kinds if kind not in REQUESTS]
+    kinds = [kind for kind in Fault if coordinator_may_fail or kind not in NEEDS_CHECKPOINTS]
     enabled = random.sample(kinds, random.randint(1, len(kinds)))
-    count = 0 if calm else random.choice((0, 1, 2, 3, 5, 8))
     storage_kinds = [kind for kind in StorageFault if coordinator_may_fail or kind is not StorageFault.CUT_OFF]
     storage_enabled = random.sample(storage_kinds, random.randint(0, len(storage_kinds)))
     rate = random.choice((0.0, 0.005, 0.01, 0.03, 0.08))
+    lives = 1 if calm or not coordinator_may_fail or not several_lives else random.choice((1, 1, 2, 2, 3))
     return Conditions(
         step_seconds=random.choice((0.0002, 0.0005, 0.001)),
         line_seconds=random.choice((0.0003, 0.001, 0.004)),
@@ -101,7 +211,55 @@ def draw_conditions(random: Random, *, coordinator_may_fail: bool, calm: bool = 
         notice_seconds=random.choice((0.001, 0.01, 0.05)),
         zombie_seconds=random.choice((0.005, 0.05, 0.3)),
         quiet_after_seconds=horizon * 1.5,
-        faults=tuple(sorted((random.uniform(0.0, horizon), random.choice(enabled)) for _ in range(count))),
+        lives=(LifeConditions(()),) if calm else _lives(random, lives, enabled, horizon),
         storage_faults=() if calm else tuple(storage_enabled),
         storage_fault_rate=0.0 if calm or not storage_enabled else rate,
+        parallel_background=random.random() < 0.5,
+        slow_opens=0.0 if calm else random.choice((0.0, 0.0, 0.3)),
+        skew_seconds=0.0 if calm else random.choice((0.0, 0.0, 0.05, 30.0)),
     )
+
+
+def _lives(random: Random, count: int, enabled: Sequence[Fault], horizon: float) -> tuple[LifeConditions, ...]:
+    lives: list[LifeConditions] = []
+    for number in range(count):
+        faults = random.choice((0, 1, 2, 3, 5, 8)) if number == 0 else random.choice((0, 1, 2, 3))
+        drawn = [(_moment(random, horizon), random.choice(enabled)) for _ in range(faults)]
+        is_last = number == count - 1
+        origin = _origin(random, lives[-1]) if lives else Origin.NOTHING
+        if not is_last and random.random() < 0.5:
+            drawn.append((_moment(random, horizon), Fault.SAVEPOINT))  # for a later life to go on from
+        lives.append(
+            LifeConditions(
+                faults=tuple(sorted(drawn, key=lambda fault: fault[0].seconds)),
+                origin=origin,
+                ending=None if is_last else (_moment(random, horizon), random.choice(list(Ending))),
+                parallelism=random.choice((None, 1, 2, 3, 4)) if number else None,
+                backend=random.choice(BACKENDS) if origin is Origin.SAVEPOINT else None,
+                program=_program(random, is_last=is_last) if number else Program.SAME,
+            )
+        )
+    return tuple(lives)
+
+
+def _origin(random: Random, before: LifeConditions) -> Origin:
+    """Who stops a job with a savepoint mostly wants to go on from it."""
+    has_savepoint = before.ending is not None and before.ending[1] is Ending.STOP_WITH_SAVEPOINT
+    drawn = _weighted(random, _ORIGINS)
+    return Origin.SAVEPOINT if has_savepoint and random.random() < 0.7 else drawn
+
+
+def _program(random: Random, *, is_last: bool) -> Program:
+    drawn = _weighted(random, _PROGRAMS)
+    return Program.SAME if is_last and drawn is Program.INCOMPATIBLE else drawn
+
+
+def _moment(random: Random, horizon: float) -> Moment:
+    if random.random() < 0.5:
+        return Moment(random.uniform(0.0, horizon))
+    milestone = random.choice(list(Milestone))
+    return Moment(random.choice((0.0, 0.001, 0.005)) * random.random(), milestone, random.choice((1, 1, 2, 3, 5)))
+
+
+def _weighted(random: Random, weights: dict[Drawn, int]) -> Drawn:
+    return random.choices(list(weights), list(weights.values()))[0]

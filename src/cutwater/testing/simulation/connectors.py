@@ -2,8 +2,11 @@
 
 The sink keeps its files in the simulated storage:
 
-    out/{uid}/pending/{attempt}-{subtask}-{part}      written, perhaps prepared
-    out/{uid}/committed/{attempt}-{subtask}-{part}    visible
+    out/{uid}/pending/{life}.{attempt}-{subtask}-{part}      written, perhaps prepared
+    out/{uid}/committed/{life}.{attempt}-{subtask}-{part}    visible
+
+A life rolls back nothing that another one has written: a snapshot of that one may name it. What a savepoint prepared is
+in the savepoint itself, so it can be restored whatever was rolled back since.
 """
 
 from __future__ import annotations
@@ -14,10 +17,10 @@ from typing import Any
 
 from cutwater.batches import Batch, ObjectBatch, rows_of
 from cutwater.connectors.contract import Delivery, Discovery, Sink, SinkWriter, Source, SplitReader, WriterContext
-from cutwater.errors import StorageError
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
 from cutwater.protocol.splits import Split
 from cutwater.testing.simulation import registry
+from cutwater.testing.simulation.copies import bytes_of
 from cutwater.testing.simulation.event_time import QuietReader
 
 #: Records that a writer holds before it writes them to a file.
@@ -115,7 +118,7 @@ class SimulatedSink(Sink):
     def commit(self, committables: Sequence[bytes]) -> None:
         run = registry.current()
         for committable in committables:
-            name = committable.decode()
+            name, records = pickle.loads(committable)
             pending, committed = f"out/{self.uid}/pending/{name}", f"out/{self.uid}/committed/{name}"
             if run.storage.exists(pending):
                 run.checker.commits(self.uid, name)
@@ -123,7 +126,7 @@ class SimulatedSink(Sink):
                 run.storage.delete(pending)
             elif not run.storage.exists(committed):
                 run.checker.finds_nothing_to_commit(self.uid, name)
-                raise StorageError(f"{name} was rolled back")
+                run.storage.create_if_absent(committed, bytes_of(records))
 
     def recover(
         self, *, job_id: str, uid: str, committables: Sequence[bytes], attempt: AttemptNumber | None = None, **_: Any
@@ -131,7 +134,7 @@ class SimulatedSink(Sink):
         run = registry.current()
         self.commit(committables)
         for path in run.storage.list(f"out/{self.uid}/pending"):
-            if attempt is None or attempt_of(path) < attempt:
+            if owner_of(path) == run.owner and (attempt is None or attempt_of(path) < attempt):
                 run.storage.delete(path)
 
 
@@ -141,13 +144,16 @@ class SimulatedWriter(SinkWriter):
     def __init__(self, sink: SimulatedSink, context: WriterContext) -> None:
         super().__init__(sink)
         self._uid = sink.uid
-        self._prefix = f"{context.attempt:04d}-{context.subtask}"
+        self._prefix = f"{registry.current().owner:02d}.{context.attempt:04d}-{context.subtask}"
         self._part = 0
         self._records: list[Any] = []
         self._written: list[bytes] = []
 
     def write(self, batch: Batch) -> None:
-        self._records += rows_of(batch)
+        self.take(rows_of(batch))
+
+    def take(self, records: Sequence[Any]) -> None:
+        self._records += records
         if len(self._records) >= RECORDS_PER_PART:
             self._write_part()
 
@@ -159,10 +165,10 @@ class SimulatedWriter(SinkWriter):
 
     def _write_part(self) -> None:
         name = f"{self._prefix}-{self._part:04d}"
-        registry.current().storage.write(f"out/{self._uid}/pending/{name}", pickle.dumps(self._records))
+        registry.current().storage.write(f"out/{self._uid}/pending/{name}", bytes_of(self._records))
         self._part += 1
+        self._written.append(bytes_of((name, self._records)))
         self._records = []
-        self._written.append(name.encode())
 
 
 class PlainSink(Sink):
@@ -186,7 +192,8 @@ class PlainWriter(SinkWriter):
 
     def __init__(self, sink: PlainSink, context: WriterContext) -> None:
         super().__init__(sink)
-        self._prefix = f"out/{sink.uid}/committed/{context.attempt:04d}-{context.subtask}"
+        name = f"{registry.current().owner:02d}.{context.attempt:04d}-{context.subtask}"
+        self._prefix = f"out/{sink.uid}/committed/{name}"
         self._part = 0
         self._records: list[Any] = []
 
@@ -195,11 +202,22 @@ class PlainWriter(SinkWriter):
 
     def flush(self) -> None:
         if self._records:
-            registry.current().storage.create_if_absent(f"{self._prefix}-{self._part:04d}", pickle.dumps(self._records))
+            registry.current().storage.create_if_absent(f"{self._prefix}-{self._part:04d}", bytes_of(self._records))
             self._part += 1
             self._records = []
 
 
 def attempt_of(path: str) -> int:
     """Which attempt wrote this file of a sink."""
-    return int(path.rpartition("/")[2].partition("-")[0])
+    return int(path.rpartition("/")[2].partition(".")[2].partition("-")[0])
+
+
+def owner_of(path: str) -> int:
+    """Which life wrote it."""
+    return int(path.rpartition("/")[2].partition(".")[0])
+
+
+def part_of(committable: bytes) -> str:
+    """Its name."""
+    name: str = pickle.loads(committable)[0]
+    return name

@@ -7,88 +7,155 @@ from typing import TYPE_CHECKING, assert_never
 
 from cutwater.errors import CutwaterError
 from cutwater.testing.simulation.conditions import Fault
+from cutwater.testing.simulation.lives import SAVEPOINTS
+from cutwater.testing.simulation.storage import damaged
 
 if TYPE_CHECKING:
+    from cutwater.testing.simulation.lives import Life
     from cutwater.testing.simulation.run import Run
 
 
 REQUEST_TRIES = 10
 """A person who hears that the job isn't running just now asks again, a few times."""
 ASK_AGAIN_SECONDS = 0.01
-SAVEPOINTS = "simulated://savepoints"
+CLOCK_JUMP_MS_MAX = 60_000
+PARTITION_SECONDS_MAX = 3.0
 
 
-def schedule_faults(run: Run) -> None:
-    """Every fault that the conditions hold."""
-    for moment, fault in run.world.conditions.faults:
-        run.world.at(moment, partial(_strike, run, fault))
+def schedule_faults(run: Run, life: Life) -> None:
+    """Every fault that the conditions of the life hold."""
+    for moment, fault in life.conditions.faults:
+        life.milestones.at(moment, partial(_strike, run, fault))
 
 
 def _strike(run: Run, fault: Fault) -> None:
-    world, cluster = run.world, run.cluster
-    random = world.random
-    slots = cluster.slots
-    official = cluster.official
+    if run.world.stormy and _struck(run, fault):
+        run.world.inject(fault)
+
+
+def _struck(run: Run, fault: Fault) -> bool:
+    """False: there was nothing that it could strike."""
     match fault:
-        case Fault.KILL_SLOT:
-            if slots:
-                random.choice(slots).process.end("killed")
-        case Fault.PARTITION_SLOT:
-            if slots:
-                random.choice(slots).partition()
-        case Fault.KILL_COORDINATOR:
-            if official is not None:
-                official.process.end("killed")
-        case Fault.PARTITION_COORDINATOR:
-            if official is not None:
-                official.partition(lives_seconds=world.conditions.zombie_seconds * 3)
-                cluster.replace(official)
+        case Fault.KILL_SLOT | Fault.PARTITION_SLOT:
+            return _strike_slot(run, fault)
+        case Fault.KILL_COORDINATOR | Fault.PARTITION_COORDINATOR:
+            return _strike_coordinator(run, fault)
+        case Fault.BREAK_CHANNEL | Fault.HANG_CHANNEL | Fault.PARTITION_PAIR:
+            return _strike_channels(run, fault)
+        case Fault.STALL | Fault.CLOCK_JUMP:
+            return _strike_process(run, fault)
         case Fault.POISON:
-            world.note("the next user function fails")
+            run.world.note("the next user function fails")
             run.poisoned = True
-        case Fault.BREAK_CHANNEL:
-            channels = run.network.channels()
-            if channels:
-                random.choice(channels).close()
-        case Fault.STALL:
-            processes = [slot.process for slot in slots] + ([official.process] if official is not None else [])
-            if processes:
-                stalled = random.choice(processes)
-                stalled.stalled_until = world.now + world.delay(0.1)
-                world.note("%s stalls until %s", stalled.name, f"{stalled.stalled_until:.6f}")
+            return True
+        case Fault.DAMAGE_AT_REST:
+            return _damage(run)
         case Fault.RESCALE:
-            _rescale(run, random.choice((1, 2, 3, 4)), tries=REQUEST_TRIES)
+            return _rescale(run, run.world.random.choice((1, 2, 3, 4)), tries=REQUEST_TRIES)
         case Fault.SAVEPOINT:
-            _take_savepoint(run, tries=REQUEST_TRIES)
+            return _take_savepoint(run, tries=REQUEST_TRIES)
         case _:
             assert_never(fault)
 
 
-def _take_savepoint(run: Run, *, tries: int) -> None:
+def _strike_slot(run: Run, fault: Fault) -> bool:
+    slots = run.cluster.slots
+    if not slots:
+        return False
+    slot = run.world.random.choice(slots)
+    if fault is Fault.KILL_SLOT:
+        slot.process.end("killed")
+    else:
+        slot.partition()
+    return True
+
+
+def _strike_coordinator(run: Run, fault: Fault) -> bool:
+    official = run.cluster.official
+    if official is None:
+        return False
+    if fault is Fault.KILL_COORDINATOR:
+        official.process.end("killed")
+    else:
+        official.partition(lives_seconds=run.world.conditions.zombie_seconds * 3)
+        run.cluster.replace(official)
+    return True
+
+
+def _strike_channels(run: Run, fault: Fault) -> bool:
+    channels = run.network.channels()
+    if not channels:
+        return False
+    struck = run.world.random.choice(channels)
+    match fault:
+        case Fault.BREAK_CHANNEL:
+            struck.close()
+        case Fault.HANG_CHANNEL:
+            struck.hang()
+        case _:
+            run.network.partition(
+                struck.sender, struck.receiver, seconds=run.world.random.uniform(0.0, PARTITION_SECONDS_MAX)
+            )
+    return True
+
+
+def _strike_process(run: Run, fault: Fault) -> bool:
+    world, official = run.world, run.cluster.official
+    processes = [slot.process for slot in run.cluster.slots] + ([official.process] if official is not None else [])
+    if not processes:
+        return False
+    process = world.random.choice(processes)
+    if fault is Fault.STALL:
+        process.stalled_until = world.now + world.delay(0.1)
+        world.note("%s stalls until %s", process.name, f"{process.stalled_until:.6f}")
+    else:
+        process.clock.wrong_by_ms += world.random.randint(-CLOCK_JUMP_MS_MAX, CLOCK_JUMP_MS_MAX)
+        world.note("the wall clock of %s is wrong by %s ms", process.name, process.clock.wrong_by_ms)
+    return True
+
+
+def _damage(run: Run) -> bool:
+    """A file of a completed snapshot is no longer what was written."""
+    files = run.storage.files
+    completed = [folder for folder in run.checker.lineage.snapshots if folder]
+    paths = [path for folder in completed for path in files.list(folder)]
+    if not paths:
+        return False
+    path = run.world.random.choice(paths)
+    run.world.note("%s is damaged", path)
+    files.write(path, damaged(files.read(path), run.world))
+    return True
+
+
+def _take_savepoint(run: Run, *, tries: int) -> bool:
     world, official = run.world, run.cluster.official
     if official is None or not tries:
-        return
+        return False
 
     def answer(path: str, error: CutwaterError | None) -> None:
-        world.note("savepoint: %s", path or error)
-        if error is None:
-            run.checker.savepoint_taken(path)
-        elif error.retryable:
-            world.after(world.delay(ASK_AGAIN_SECONDS), partial(_take_savepoint, run, tries=tries - 1))
+        run.savepoint_answered(path, error)
+        if error is not None and error.retryable:
+            world.after(world.delay(ASK_AGAIN_SECONDS), lambda: _again(_take_savepoint(run, tries=tries - 1)))
 
     official.coordinator.savepoint(SAVEPOINTS, answer)
     official.process.wake()
+    return True
 
 
-def _rescale(run: Run, parallelism: int, *, tries: int) -> None:
+def _rescale(run: Run, parallelism: int, *, tries: int) -> bool:
     world, official = run.world, run.cluster.official
     if official is None or not tries:
-        return
+        return False
 
     def answer(result: str, error: CutwaterError | None) -> None:
         if error is not None and error.retryable:
-            world.after(world.delay(ASK_AGAIN_SECONDS), partial(_rescale, run, parallelism, tries=tries - 1))
+            world.after(world.delay(ASK_AGAIN_SECONDS), lambda: _again(_rescale(run, parallelism, tries=tries - 1)))
 
     world.note("the job is to be rescaled to %s", parallelism)
     official.coordinator.rescale(parallelism, answer)
     official.process.wake()
+    return True
+
+
+def _again(struck: bool) -> None:
+    """A request that is repeated is not counted again."""

@@ -15,6 +15,7 @@ from cutwater.errors import ChannelBrokenError
 from cutwater.protocol.ids import AttemptNumber
 from cutwater.runtime.messages import FromCoordinator, FromSlot, decode_from_coordinator, decode_from_slot, encode
 from cutwater.runtime.seams import ChannelId, Element
+from cutwater.testing.simulation.copies import bytes_of
 from cutwater.testing.simulation.world import InvariantBroken, Process, World
 
 
@@ -123,7 +124,7 @@ class Channel:
             self._under_way += 1
             self._latest = max(self._latest, world.now + world.delay(world.conditions.channel_seconds))
             # Bytes, as on a wire: the receiver must not share objects with the sender.
-            world.at(self._latest, partial(self._deliver, pickle.dumps(element)))
+            world.at(self._latest, partial(self._deliver, bytes_of(element)))
 
     def has_room(self) -> bool:
         if self._sender_broken:
@@ -155,7 +156,7 @@ class Channel:
             return
         element = pickle.loads(data)
         self._world.note("%s carries %s", self._name, element)
-        self._network.carries(self.id, element)
+        self._network.carries(self.receiver.owner, self.id, element)
         self.receiver_end.heard += 1
         self._arrived.append(element)
         self.receiver.wake()
@@ -229,10 +230,12 @@ class Network:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        #: Called with every element that arrives.
-        self.carries: Callable[[ChannelId, Element], None] = _nobody_looks
+        #: Called with every element that arrives, and whose life it is in.
+        self.carries: Callable[[int, ChannelId, Element], None] = _nobody_looks
         self._inputs: dict[tuple[str, ChannelId], InputEnd] = {}
         self._open: dict[tuple[str, ChannelId], Channel] = {}
+        #: Pairs of slots, and until when.
+        self._partitioned: dict[frozenset[Process], float] = {}
 
     def expect(self, address: str, channel: ChannelId, receiver: Process, token: str) -> InputEnd:
         made = self._inputs[address, channel] = InputEnd(receiver, token)
@@ -247,6 +250,8 @@ class Network:
             refused.close()
             return refused
         opened = self._open[address, channel] = end.channel = Channel(self, channel, sender, end.receiver)
+        if self._partitioned.get(frozenset((sender, end.receiver)), 0.0) > self.world.now:
+            opened.hang()
         return opened
 
     def drop(self, process: Process, attempt: AttemptNumber | None = None) -> None:
@@ -258,6 +263,13 @@ class Network:
             if process in (channel.sender, channel.receiver) and attempt in (None, channel.id.attempt):
                 channel.close()
                 del self._open[key]
+
+    def partition(self, one: Process, other: Process, *, seconds: float) -> None:
+        """For so long nothing gets from one to the other, over no channel; both still reach everybody else."""
+        self._partitioned[frozenset((one, other))] = self.world.now + seconds
+        for channel in self.channels():
+            if {channel.sender, channel.receiver} == {one, other}:
+                channel.hang()
 
     def ends(self, process: Process, attempt: AttemptNumber) -> list[ChannelEnd]:
         """The ends that the process has of the channels of an attempt."""
@@ -308,5 +320,5 @@ class SimulatedTransport:
         self._network.drop(self._process, attempt)
 
 
-def _nobody_looks(channel: ChannelId, element: Element) -> None:
+def _nobody_looks(life: int, channel: ChannelId, element: Element) -> None:
     pass

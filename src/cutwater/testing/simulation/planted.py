@@ -47,7 +47,8 @@ class PlantedBug:
     """Use as `with bug.planted(): run_seed(…)`."""
 
     name: str
-    job: str
+    #: None: any job that a seed draws.
+    job: str | None
     seeds_max: int
     _patch: Callable[[], Any]
 

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
 from random import Random
 
-import cloudpickle
-
-from cutwater.config import Checkpoints
+from cutwater.config import Checkpoints, JobOptions
+from cutwater.errors import CutwaterError
 from cutwater.graph.guarantees import guarantees_of
 from cutwater.graph.plan import JobPlan
 from cutwater.protocol.modes import CheckpointMode
 from cutwater.protocol.restart import fixed_delay
 from cutwater.protocol.watermarks import MIN_TIMESTAMP_MS
-from cutwater.runtime.recovering import History
 from cutwater.testing.simulation import registry
 from cutwater.testing.simulation.cases import Case
 from cutwater.testing.simulation.checkers import Checker
 from cutwater.testing.simulation.cluster import Cluster
-from cutwater.testing.simulation.conditions import draw_conditions
+from cutwater.testing.simulation.conditions import Conditions, Kind, LifeConditions, Milestone, draw_conditions
 from cutwater.testing.simulation.event_time import ChannelPromises
 from cutwater.testing.simulation.faults import schedule_faults
 from cutwater.testing.simulation.jobs import JOBS, WEIGHTS
+from cutwater.testing.simulation.lives import Life
 from cutwater.testing.simulation.network import Network
 from cutwater.testing.simulation.picture import describe
 from cutwater.testing.simulation.storage import SimulatedStorage
@@ -33,7 +33,7 @@ JOB_ID = "job"
 EVENTS_MAX = 60_000
 SECONDS_MAX = 120.0
 #: Short, so that the silence of a channel that hangs costs few events.
-HEARTBEAT_TIMEOUT_SECONDS = 2.0
+HEARTBEAT_TIMEOUT_SECONDS = 1.0
 #: What zombies may still do after the job has finished.
 AFTERLIFE_SECONDS = 5.0
 
@@ -49,6 +49,8 @@ class Outcome:
     seconds: float
     attempts: int
     trace: Trace
+    #: How often each kind of fault struck.
+    injected: Counter[Kind] = field(default_factory=Counter)
 
 
 class Poisoned(RuntimeError):
@@ -58,30 +60,80 @@ class Poisoned(RuntimeError):
 class Run:
     """One seed in one world."""
 
+    events_max = EVENTS_MAX
+    seconds_max = SECONDS_MAX
+
     def __init__(self, seed: int, job: str | None, *, trace: bool, calm: bool = False) -> None:
         random = Random(seed)
         self.seed = seed
-        drawn = random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
-        self.job = job or drawn
-        self.case: Case = JOBS[self.job](random)
-        has_checkpoints = self.case.mode is not CheckpointMode.NONE
-        # Without checkpoints nothing survives the driver: a new one would start the job, not go on with it.
-        conditions = draw_conditions(random, coordinator_may_fail=has_checkpoints, calm=calm)
+        self.job, self.case = self._draw_case(random, job)
+        conditions = self._draw_conditions(random, calm=calm)
+        self.disturbed = conditions.disturbed
         self.trace = Trace(on=trace)
-        self.world = World(conditions, random, self.trace, events_max=EVENTS_MAX, seconds_max=SECONDS_MAX)
+        self.world = World(conditions, random, self.trace, events_max=self.events_max, seconds_max=self.seconds_max)
         self.world.describe = lambda: describe(self)
         self.storage = SimulatedStorage(self.world)
         self.network = Network(self.world)
-        self.checker = Checker(self.world, self.storage, self.case, JOB_ID)
+        self.checker = self._make_checker()
         if self.case.timed:
-            self.network.carries = ChannelPromises().carries
+            promises: dict[int, ChannelPromises] = defaultdict(ChannelPromises)
+            self.network.carries = lambda life, channel, element: promises[life].carries(channel, element)
         #: The furthest that event time has come where records are sorted by it.
         self.latest_time_ms = MIN_TIMESTAMP_MS
         self.poisoned = False
-        self.disturbed = bool(conditions.faults or conditions.storage_fault_rate)
-        plan = _plan(self.case, random, calm=calm)
-        self.cluster = Cluster(self, plan, bytes(cloudpickle.dumps(plan)), History())
-        self.storage.cut_off = self.cluster.cut_off
+        self._claims = 0
+        self.storage.created = self._file_created
+        #: Paths of those that were taken.
+        self.savepoints: list[str] = []
+        self.plan = self._make_plan(random, calm=calm)
+        self.life: Life = Life(self, 1, conditions.lives[0])
+        self.storage.cut_off = lambda process: self.cluster.cut_off(process)
+
+    # What another kind of run does otherwise.
+
+    def _draw_case(self, random: Random, job: str | None) -> tuple[str, Case]:
+        drawn = random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+        return job or drawn, JOBS[job or drawn](random)
+
+    def _draw_conditions(self, random: Random, *, calm: bool) -> Conditions:
+        # Without checkpoints nothing survives the driver: a new one would start the job, not go on with it.
+        has_checkpoints = self.case.mode is not CheckpointMode.NONE
+        return draw_conditions(random, coordinator_may_fail=has_checkpoints, calm=calm)
+
+    def _make_checker(self) -> Checker:
+        return Checker(self.world, self.storage, self.case, JOB_ID)
+
+    def _make_plan(self, random: Random, *, calm: bool) -> JobPlan:
+        is_wide = self.case.pipeline is not None
+        options = draw_options(self.case.options, self.case.mode, random, calm=calm, is_wide=is_wide)
+        guarantees = guarantees_of(self.case.graph, self.case.mode)
+        return JobPlan.of("simulated job", JOB_ID, self.case.graph, options, guarantees)
+
+    @property
+    def has_event_time(self) -> bool:
+        return self.case.timed or (self.case.pipeline is not None and self.case.pipeline.time != "none")
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.life.cluster
+
+    @property
+    def owner(self) -> int:
+        """The life of the process that runs now."""
+        process = self.world.current
+        return self.life.owner if process is None else process.owner
+
+    def _file_created(self, path: str) -> None:
+        self.checker.file_created(path)
+        if self.checker.attempts > self._claims:
+            self._claims = self.checker.attempts
+            self.life.milestones.reached(Milestone.CLAIMED, self._claims)
+
+    def savepoint_answered(self, path: str, error: CutwaterError | None) -> None:
+        self.world.note("savepoint: %s", path or error)
+        if error is None:
+            self.checker.savepoint_taken(path)
+            self.savepoints.append(path)
 
     def touch(self, where: str) -> None:
         """Called by the functions of jobs: the place where they fail."""
@@ -105,19 +157,35 @@ class Run:
         finally:
             self.case.close()
         attempts = self.checker.attempts
-        return Outcome(self.seed, self.job, broken, self.world.events, self.world.now, attempts, self.trace)
+        world = self.world
+        return Outcome(self.seed, self.job, broken, world.events, world.now, attempts, self.trace, world.injected)
 
     def _play(self) -> None:
-        world, cluster = self.world, self.cluster
-        self.world.note("job %s, conditions %s", self.case.line or self.job, world.conditions)
-        schedule_faults(self)
-        world.after(0.0, cluster.start_coordinator)
-        world.run(lambda: cluster.finished)
-        if not cluster.finished:
-            raise InvariantBroken("the job is stuck: nothing will ever happen", describe(self))
-        self.checker.finish(undisturbed=not self.disturbed)
+        world = self.world
+        world.note("job %s, conditions %s", self.case.line or self.job, world.conditions)
+        for number, conditions in enumerate(world.conditions.lives, 1):
+            self._live(number, conditions)
         world.run_for(AFTERLIFE_SECONDS)
-        self.checker.finish(undisturbed=not self.disturbed)
+        self._check(self.life)
+
+    def _live(self, number: int, conditions: LifeConditions) -> None:
+        world = self.world
+        if number > 1:
+            self.life = Life(self, number, conditions)
+        world.calm_from = world.now + world.conditions.quiet_after_seconds
+        life = self.life
+        schedule_faults(self, life)
+        life.begin()
+        world.run(lambda: life.over)
+        if not life.over:
+            raise InvariantBroken("the job is stuck: nothing will ever happen", describe(self))
+        life.cluster.bury()
+        self._check(life)
+
+    def _check(self, life: Life) -> None:
+        self.checker.check_visible(complete=life.complete)
+        if life.complete and not life.stopped:
+            self.checker.finish(undisturbed=not self.disturbed)
 
 
 def run_seed(seed: int, job: str | None = None, *, trace: bool = False, calm: bool = False) -> Outcome:
@@ -125,30 +193,30 @@ def run_seed(seed: int, job: str | None = None, *, trace: bool = False, calm: bo
     return Run(seed, job, trace=trace, calm=calm).play()
 
 
-def _plan(case: Case, random: Random, *, calm: bool) -> JobPlan:
-    if case.mode is CheckpointMode.NONE:
+def draw_options(
+    options: JobOptions, mode: CheckpointMode, random: Random, *, calm: bool, is_wide: bool = False
+) -> JobOptions:
+    """The same options, with checkpoints so close together that a short run has many."""
+    if mode is CheckpointMode.NONE:
         checkpoints = Checkpoints(mode=CheckpointMode.NONE, storage="simulated")
     else:
         checkpoints = Checkpoints(
             every=random.choice(("4ms", "10ms", "30ms")),
-            mode=case.mode,
+            mode=mode,
             storage="simulated",
             # A barrier needs its time through the many channels of a drawn pipeline.
-            timeout="10s"
-            if calm
-            else random.choice(("100ms", "500ms", "10s") if case.pipeline is None else ("1s", "2s", "10s")),
+            timeout="10s" if calm else random.choice(("1s", "2s", "10s") if is_wide else ("100ms", "500ms", "10s")),
             max_concurrent=random.choice((1, 1, 2)),
             tolerable_failures=random.choice((0, 1, 5)),
             retain=random.choice((1, 2, 3)),
         )
-    options = replace(
-        case.options,
+    return replace(
+        options,
         checkpoints=checkpoints,
         restart=fixed_delay(attempts=100_000, delay_seconds=random.choice((0.0, 0.01, 0.05))),
         spare_slots=random.choice((0, 0, 1)),
         heartbeat_interval=f"{HEARTBEAT_TIMEOUT_SECONDS / 10}s",
         heartbeat_timeout=f"{HEARTBEAT_TIMEOUT_SECONDS}s",
         inline_state_bytes_max=random.choice((0, 0, 200, 65536)),
+        chaining=random.random() < 0.8,
     )
-    options = replace(options, chaining=random.random() < 0.8)
-    return JobPlan.of("simulated job", JOB_ID, case.graph, options, guarantees_of(case.graph, case.mode))

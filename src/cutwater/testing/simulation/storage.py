@@ -1,23 +1,33 @@
 """What can go wrong with a file?
 
 All files of the run are in one place that every process sees at once. An operation may take time, fail before or after
-it had its effect, leave half of a file behind, or take its process with it.
+it had its effect, have its effect long after it failed, leave half of a file behind, or take its process with it. What
+is read of a snapshot may differ from what was written, once or for ever.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from cutwater.errors import StorageError
-from cutwater.snapshots.storage import MemoryStorage
+from cutwater.snapshots.storage import MemoryStorage, Storage
 from cutwater.testing.simulation.conditions import StorageFault
 from cutwater.testing.simulation.world import Crashed, Process, World
 
-_OF_WRITE = frozenset(StorageFault) - {StorageFault.LOST_ANSWER, StorageFault.DENIED_ANSWER}
-_OF_CREATE = frozenset(StorageFault) - {StorageFault.HALF, StorageFault.HALF_CRASH}
-_OF_READ = frozenset({StorageFault.FAIL, StorageFault.SLOW, StorageFault.CRASH_BEFORE, StorageFault.CUT_OFF})
-_OF_DELETE = _OF_READ | {StorageFault.CRASH_AFTER, StorageFault.LOST_ANSWER}
+_OF_LOOK = frozenset({StorageFault.FAIL, StorageFault.SLOW, StorageFault.CRASH_BEFORE, StorageFault.CUT_OFF})
+_OF_READ = _OF_LOOK | {StorageFault.DAMAGED_READ}
+_OF_DELETE = _OF_LOOK | {StorageFault.CRASH_AFTER, StorageFault.LOST_ANSWER, StorageFault.DELAYED}
+_OF_WRITE = frozenset(StorageFault) - {
+    StorageFault.LOST_ANSWER,
+    StorageFault.DENIED_ANSWER,
+    StorageFault.DAMAGED_READ,
+}
+_OF_CREATE = frozenset(StorageFault) - {StorageFault.HALF, StorageFault.HALF_CRASH, StorageFault.DAMAGED_READ}
+#: What has checksums: the files of checkpoints and savepoints.
+OF_SNAPSHOT = re.compile(r"(^|/)(chk-\d+|savepoint-[^/]*|shared)/")
 #: The journal is made of created files: there everything is decided, so there most goes wrong.
 _CREATE_IS_WORSE = 4.0
 _CREATE_RATE_MAX = 0.1
@@ -38,30 +48,33 @@ class SimulatedStorage:
         #: Every path of which all bytes were once there.
         self.ever_whole: set[str] = set()
         self._world = world
+        self._damaged: set[str] = set()
+        self._deletions = 0
 
     def write(self, path: str, data: bytes) -> None:
         fault = self._begin("write", path, _OF_WRITE)
+        if fault is StorageFault.DELAYED:
+            self._later(path, lambda: self._written(path, data))
         if fault in (StorageFault.HALF, StorageFault.HALF_CRASH):
             self.files.write(path, data[: self._world.random.randrange(len(data) + 1)])
             if fault is StorageFault.HALF_CRASH:
                 self._crash("write")
             self._end(StorageFault.LOST_ANSWER, path)
-        self.files.write(path, data)
-        self.ever_whole.add(path)
+        self._written(path, data)
         self._end(fault, path)
 
     def create_if_absent(self, path: str, data: bytes) -> bool:
         fault = self._begin("create", path, _OF_CREATE)
-        created = self.files.create_if_absent(path, data)
-        if created:
-            self.ever_whole.add(path)
-            self.created(path)
+        if fault is StorageFault.DELAYED:
+            self._later(path, lambda: self._created(path, data))
+        created = self._created(path, data)
         self._end(fault, path)
         return created and fault is not StorageFault.DENIED_ANSWER
 
     def read(self, path: str) -> bytes:
-        self._begin("read", path, _OF_READ)
-        return self.files.read(path)
+        fault = self._begin("read", path, _OF_READ if OF_SNAPSHOT.search(path) else _OF_LOOK)
+        data = self.files.read(path)
+        return damaged(data, self._world) if fault is StorageFault.DAMAGED_READ else data
 
     def upload(self, path: str, local: str) -> None:
         self.write(path, Path(local).read_bytes())
@@ -70,19 +83,21 @@ class SimulatedStorage:
         Path(local).write_bytes(self.read(path))
 
     def exists(self, path: str) -> bool:
-        self._begin("look for", path, _OF_READ)
+        self._begin("look for", path, _OF_LOOK)
         return self.files.exists(path)
 
     def size_bytes(self, path: str) -> int | None:
-        self._begin("look at", path, _OF_READ)
+        self._begin("look at", path, _OF_LOOK)
         return self.files.size_bytes(path)
 
     def list(self, prefix: str) -> list[str]:
-        self._begin("list", prefix, _OF_READ)
+        self._begin("list", prefix, _OF_LOOK)
         return self.files.list(prefix)
 
     def delete(self, path: str) -> None:
         fault = self._begin("delete", path, _OF_DELETE)
+        if fault is StorageFault.DELAYED:
+            self._later(path, lambda: self.files.delete(path))
         self.files.delete(path)
         self._end(fault, path)
 
@@ -94,6 +109,44 @@ class SimulatedStorage:
     def check_writable(self) -> None:
         pass
 
+    def at(self, url: str) -> Storage:
+        """The storage that a URL names: "simulated://place/job" is the folder "job", "simulated://place" all there is.
+
+        For those who restore from a path or write a savepoint.
+        """
+        return below(self, url)
+
+    def forget(self, folder: str) -> None:
+        """A person deletes a folder, and waits before that until nothing more can land in it."""
+        self._deletions += 1
+        self.files.delete_folder(folder)
+
+    def _written(self, path: str, data: bytes) -> None:
+        self.files.write(path, data)
+        self.ever_whole.add(path)
+
+    def _created(self, path: str, data: bytes) -> bool:
+        created = self.files.create_if_absent(path, data)
+        if created:
+            self.ever_whole.add(path)
+            self.created(path)
+        return created
+
+    def _later(self, path: str, effect: Callable[[], object]) -> NoReturn:
+        """It has failed, as far as anybody knows."""
+        world = self._world
+
+        deletions = self._deletions
+
+        def lands() -> None:
+            if self._deletions > deletions:
+                return
+            world.note("what was asked of %s lands", path)
+            effect()
+
+        world.after(world.delay(world.conditions.slow_seconds), lands)
+        raise StorageError(f'no answer about "{path}"', detail="the simulator says so, and lets it land later")
+
     def _begin(self, verb: str, path: str, possible: frozenset[StorageFault]) -> StorageFault | None:
         world, conditions = self._world, self._world.conditions
         fault: StorageFault | None = None
@@ -102,11 +155,13 @@ class SimulatedStorage:
             rate = min(rate * _CREATE_IS_WORSE, max(rate, _CREATE_RATE_MAX))
         if rate and world.stormy and world.random.random() < rate:
             drawn = world.random.choice(conditions.storage_faults)
-            fault = drawn if drawn in possible else None
+            fault = drawn if drawn in possible and not self._was_damaged(drawn, path) else None
         elif rate and world.stormy and self._may_cut_off and world.random.random() < _CUT_OFF_RATE:
             fault = StorageFault.CUT_OFF
         who = world.current.name if world.current is not None else "nobody"
         world.note("%s: %s %s%s", who, verb, path, "" if fault is None else f" ({fault})")
+        if fault is not None:
+            world.inject(fault)
         if fault is StorageFault.CUT_OFF and world.current is not None:
             self.cut_off(world.current)
         if fault in (StorageFault.SLOW, StorageFault.CUT_OFF):
@@ -119,6 +174,14 @@ class SimulatedStorage:
         if fault is StorageFault.FAIL:
             raise StorageError(f'can\'t {verb} "{path}"', detail="the simulator says so")
         return fault
+
+    def _was_damaged(self, fault: StorageFault, path: str) -> bool:
+        """What is read wrong once is read right the next time; else it would be damage at rest, another fault."""
+        if fault is not StorageFault.DAMAGED_READ:
+            return False
+        was = path in self._damaged
+        self._damaged.add(path)
+        return was
 
     @property
     def _may_cut_off(self) -> bool:
@@ -137,3 +200,63 @@ class SimulatedStorage:
         if process.mortal:
             process.end(f"crashed in {verb}")
             raise Crashed
+
+
+def damaged(data: bytes, world: World) -> bytes:
+    """One byte is another, or the end is missing."""
+    if not data:
+        return b"?"
+    index = world.random.randrange(len(data))
+    if world.random.random() < 0.3:
+        return data[:index]
+    return data[:index] + bytes([data[index] ^ (1 << world.random.randrange(8))]) + data[index + 1 :]
+
+
+def below(storage: Storage, url: str) -> Storage:
+    """The folder that a simulated URL names in this storage."""
+    folder = url.partition("://")[2].partition("/")[2]
+    return Below(storage, folder) if folder else storage
+
+
+class Below:
+    """A folder of a storage, as a storage."""
+
+    def __init__(self, storage: Storage, folder: str) -> None:
+        self._storage = storage
+        self._folder = folder
+
+    def write(self, path: str, data: bytes) -> None:
+        self._storage.write(self._full(path), data)
+
+    def create_if_absent(self, path: str, data: bytes) -> bool:
+        return self._storage.create_if_absent(self._full(path), data)
+
+    def read(self, path: str) -> bytes:
+        return self._storage.read(self._full(path))
+
+    def upload(self, path: str, local: str) -> None:
+        self._storage.upload(self._full(path), local)
+
+    def download(self, path: str, local: str) -> None:
+        self._storage.download(self._full(path), local)
+
+    def exists(self, path: str) -> bool:
+        return self._storage.exists(self._full(path))
+
+    def size_bytes(self, path: str) -> int | None:
+        return self._storage.size_bytes(self._full(path))
+
+    def list(self, prefix: str) -> list[str]:
+        return [path.removeprefix(f"{self._folder}/") for path in self._storage.list(self._full(prefix))]
+
+    def delete(self, path: str) -> None:
+        self._storage.delete(self._full(path))
+
+    def delete_folder(self, path: str) -> None:
+        self._storage.delete_folder(self._full(path))
+
+    def check_writable(self) -> None:
+        self._storage.check_writable()
+
+    def _full(self, path: str) -> str:
+        return f"{self._folder}/{path}" if path else self._folder

@@ -11,13 +11,14 @@ blocked call, until its time has come: no thread is needed for another process t
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from random import Random
 from typing import Any, Protocol
 
-from cutwater.testing.simulation.conditions import Conditions
+from cutwater.testing.simulation.conditions import Conditions, Kind
 from cutwater.testing.simulation.trace import Trace
 
 Action = Callable[[], None]
@@ -31,7 +32,8 @@ class InvariantBroken(BaseException):
     """What the simulator is for. Not an `Exception`: production code must not be able to handle it."""
 
     def __init__(self, invariant: str, detail: str = "") -> None:
-        super().__init__(f"{invariant}: {detail}" if detail else invariant)
+        separator = ":" if detail.startswith("\n") else ": "
+        super().__init__(f"{invariant}{separator}{detail}" if detail else invariant)
         self.invariant = invariant
         self.detail = detail
 
@@ -54,16 +56,15 @@ class World:
         #: The process whose code runs right now.
         self.current: Process | None = None
         self.describe: Callable[[], str] = str
+        #: How often each kind of fault struck.
+        self.injected: Counter[Kind] = Counter()
+        #: From here on nothing new breaks.
+        self.calm_from = conditions.quiet_after_seconds
         self._events_max = events_max
         self._seconds_max = seconds_max
         self._heap: list[tuple[float, int, Action]] = []
         self._numbered = 0
         self._pauses = 0
-
-    # The Clock seam.
-
-    def now_seconds(self) -> float:
-        return self.now
 
     def wall_ms(self) -> int:
         return int((_EPOCH + timedelta(seconds=self.now)).timestamp() * 1000)
@@ -90,7 +91,11 @@ class World:
     @property
     def stormy(self) -> bool:
         """Faults still happen."""
-        return self.now < self.conditions.quiet_after_seconds
+        return self.now < self.calm_from
+
+    def inject(self, kind: Kind) -> None:
+        """A fault strikes: it is counted."""
+        self.injected[kind] += 1
 
     def note(self, template: str, *values: Any) -> None:
         if self.trace.on:
@@ -131,6 +136,23 @@ class World:
         action()
 
 
+class ProcessClock:
+    """The clocks of one process. Its wall clock may be wrong, and jump."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.wrong_by_ms = 0
+
+    def now_seconds(self) -> float:
+        return self._world.now
+
+    def wall_ms(self) -> int:
+        return self._world.wall_ms() + self.wrong_by_ms
+
+    def timestamp(self) -> str:
+        return self._world.timestamp()
+
+
 class Actor(Protocol):
     def step(self) -> bool: ...
     def wake_at(self) -> float | None: ...
@@ -148,6 +170,9 @@ class Process:
         self.mortal = True
         #: A coordinator's.
         self.leads = False
+        #: Which life's: what it writes is told apart from what other lives write.
+        self.owner = 1
+        self.clock = ProcessClock(world)
         self.actor: Actor | None = None
         self.after_step: Action = _nothing
         self.on_end: list[Action] = []
