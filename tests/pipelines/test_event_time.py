@@ -303,7 +303,7 @@ def test_a_job_on_rocksdb_whose_slots_are_killed_gives_the_same(
 def test_a_job_that_goes_on_at_one_parallelism_after_the_other_gives_the_same(
     folder: Path, answers: dict[str, Counter[Any]], case: Case, backend: str
 ) -> None:
-    runs = runs_of(case, folder, "objects", seed=7, state_backend=backend)
+    runs = runs_of(case, folder, "objects", seed=4, state_backend=backend)
     assert shaped(case, runs.rescaled(2, 4, 1, 3, after_checkpoints=1)) == answers[case.name]
 
 

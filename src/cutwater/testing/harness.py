@@ -16,6 +16,7 @@ recovers by itself; if its output is not that of a run without failures, `execut
 
 from __future__ import annotations
 
+from functools import partial
 from random import Random
 from typing import NoReturn
 
@@ -31,7 +32,7 @@ from cutwater.testing.simulation.cluster import Cluster, Watcher
 from cutwater.testing.simulation.comparison import comparison_of
 from cutwater.testing.simulation.conditions import draw_conditions
 from cutwater.testing.simulation.network import Network
-from cutwater.testing.simulation.storage import SimulatedStorage
+from cutwater.testing.simulation.storage import SimulatedStorage, below
 from cutwater.testing.simulation.trace import Trace
 from cutwater.testing.simulation.user_jobs import UserJob, check_seed
 from cutwater.testing.simulation.world import InvariantBroken, World
@@ -69,11 +70,14 @@ class LocalJob:
         conditions = draw_conditions(random, coordinator_may_fail=False, calm=True)
         self.world = World(conditions, random, Trace(on=False), events_max=EVENTS_MAX, seconds_max=SECONDS_MAX)
         self.storage = SimulatedStorage(self.world)
+        self.storage.root = plan.options.checkpoints.storage
         if files is not None:
             self.storage.files = files.files
         self.network = Network(self.world)
         self.checker = Watcher()
-        store = SnapshotStore(self.storage.files, plan.job_id)
+        store = SnapshotStore(
+            self.storage.files, plan.job_id, open_other=partial(below, self.storage.files, root=self.storage.root)
+        )
         history = history_of(
             options.restore, store, allow_non_restored_state=options.allow_non_restored_state, claim=options.claim
         )

@@ -47,7 +47,7 @@ def keyed(env: cw.Environment, events: list[Event]) -> cw.KeyedStream:
 
 
 def timed(stream: cw.DataStream) -> cw.DataStream:
-    strategy = cw.watermarks.bounded(DISORDER_MS / 1000, every="0s")
+    strategy = cw.watermarks.bounded(f"{DISORDER_MS}ms", every="0s")
     return stream.assign_timestamps(lambda event: event.time, strategy)
 
 
@@ -76,7 +76,7 @@ def both_sides(seed: int) -> tuple[list[Event], list[Event]]:
 def test_an_interval_join_equals_duckdbs(seed: int, how: Any) -> None:
     left, right = both_sides(seed)
     env = environment(seed)
-    pairs = keyed(env, left).join(keyed(env, right), between=("-12ms", 0.008), how=how, select=numbers)
+    pairs = keyed(env, left).join(keyed(env, right), between=("-12ms", "8ms"), how=how, select=numbers)
     expected = answer(
         f"SELECT l.number, r.number FROM l {OUTER_SQL[how]} JOIN r"
         " ON l.key = r.key AND r.time - l.time BETWEEN -12 AND 8",
@@ -218,7 +218,7 @@ def test_typed_streams_join_as_tables_do(how: Any, tmp_path: Path) -> None:
 
     def typed(name: str) -> cw.KeyedStream:
         source = env.from_source(cw.sources.files(str(tmp_path / f"{name}.parquet"), format="parquet", split_bytes=1))
-        strategy = cw.watermarks.bounded(DISORDER_MS / 1000, every="0s")
+        strategy = cw.watermarks.bounded(f"{DISORDER_MS}ms", every="0s")
         return source.assign_timestamps("time", strategy, unit="ms").key_by("key")
 
     rows = typed("left").join(typed("right"), between=("-12ms", "8ms"), how=how)

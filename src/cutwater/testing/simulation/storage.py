@@ -41,6 +41,8 @@ class SimulatedStorage:
 
     def __init__(self, world: World) -> None:
         self.files = MemoryStorage()
+        #: What the job calls it, if that isn't a simulated URL.
+        self.root: str | None = None
         #: Called when a file was created by `create_if_absent`.
         self.created: Callable[[str], None] = lambda path: None
         #: Called when a process is to be taken for dead.
@@ -114,7 +116,7 @@ class SimulatedStorage:
 
         For those who restore from a path or write a savepoint.
         """
-        return below(self, url)
+        return below(self, url, self.root)
 
     def forget(self, folder: str) -> None:
         """A person deletes a folder, and waits before that until nothing more can land in it."""
@@ -212,9 +214,12 @@ def damaged(data: bytes, world: World) -> bytes:
     return data[:index] + bytes([data[index] ^ (1 << world.random.randrange(8))]) + data[index + 1 :]
 
 
-def below(storage: Storage, url: str) -> Storage:
-    """The folder that a simulated URL names in this storage."""
-    folder = url.partition("://")[2].partition("/")[2]
+def below(storage: Storage, url: str, root: str | None = None) -> Storage:
+    """The folder that a URL names in this storage; `root` is the URL of all of it."""
+    if root is not None and f"{url}/".startswith(f"{root}/"):
+        folder = url[len(root) + 1 :]
+    else:
+        folder = url.partition("://")[2].partition("/")[2]
     return Below(storage, folder) if folder else storage
 
 
