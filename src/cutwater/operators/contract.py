@@ -84,6 +84,8 @@ class OperatorContext:
     report: Callable[[Any], None] = None  # type: ignore[assignment]
     #: Attempts are numbered within it.
     run: str = "0"
+    #: The job has the operators of the restored snapshot, each with as many tasks: a task reads what it read before.
+    same_inputs: bool = True
 
 
 class Operator(ABC):

@@ -271,5 +271,7 @@ def restored_watermark(context: OperatorContext, name: str = WATERMARK_STATE) ->
     for `KeyTime` to say.
     """
     told = [TaskTime(*_decode(item)) for item in context.restored_lists.get(name, [])]
-    reached_ms = slowest_of(told, subtask=context.subtask, parallelism=context.parallelism)
+    reached_ms = slowest_of(
+        told, subtask=context.subtask, parallelism=context.parallelism, same_inputs=context.same_inputs
+    )
     return None if reached_ms == MIN_TIMESTAMP_MS else reached_ms

@@ -54,6 +54,7 @@ class KeyTime:
             parallelism=context.parallelism,
             groups=context.groups if keyed else range(0),
             max_parallelism=context.max_parallelism,
+            same_inputs=context.same_inputs,
         )
         #: Of the keys at hand; between two batches, that of the task.
         self.now_ms = self._groups.watermark_ms

@@ -37,15 +37,17 @@ class TaskTime:
     floors: tuple[Floor, ...] = ()
 
 
-def restored_watermark(told: Sequence[TaskTime], *, subtask: int, parallelism: int) -> int:
+def restored_watermark(told: Sequence[TaskTime], *, subtask: int, parallelism: int, same_inputs: bool = True) -> int:
     """Where a task goes on: where it was; if there were more or fewer tasks, where the slowest of them was.
 
-    If event time hadn't begun there, it begins anew: `MIN_TIMESTAMP_MS`.
+    The same if its inputs differ from before (`same_inputs`): with more or fewer tasks somewhere in front of it, it
+    may read what another task of the snapshot was waiting for. If event time hadn't begun there, it begins anew:
+    `MIN_TIMESTAMP_MS`.
     """
     if not told:
         return MIN_TIMESTAMP_MS
     tasks = told[0].parallelism
-    if tasks == parallelism:
+    if tasks == parallelism and same_inputs:
         return next((task.watermark_ms for task in told if task.subtask == subtask), MIN_TIMESTAMP_MS)
     return min(task.watermark_ms for task in told) if len(told) == tasks else MIN_TIMESTAMP_MS
 
@@ -63,7 +65,14 @@ class GroupTime:
 
     @classmethod
     def restored(
-        cls, told: Sequence[TaskTime], *, subtask: int, parallelism: int, groups: range, max_parallelism: int
+        cls,
+        told: Sequence[TaskTime],
+        *,
+        subtask: int,
+        parallelism: int,
+        groups: range,
+        max_parallelism: int,
+        same_inputs: bool = True,
     ) -> GroupTime:
         """In a task with these groups, of what all tasks of the snapshot told."""
         floors: dict[int, int] = {}
@@ -72,7 +81,8 @@ class GroupTime:
             for first, last, time_ms in ((owned.start, owned.stop - 1, task.watermark_ms), *task.floors):
                 for group in range(max(first, groups.start), min(last + 1, groups.stop)):
                     floors[group] = max(time_ms, floors.get(group, time_ms))
-        return cls(restored_watermark(told, subtask=subtask, parallelism=parallelism), floors)
+        watermark_ms = restored_watermark(told, subtask=subtask, parallelism=parallelism, same_inputs=same_inputs)
+        return cls(watermark_ms, floors)
 
     def advance(self, timestamp_ms: int) -> None:
         """The task's watermark has come this far; it never goes back."""

@@ -77,6 +77,9 @@ class Deployment:
         )
         restored_from = order.restore.storage_url
         self._restored_storage = services.storage(restored_from) if restored_from is not None else self._storage
+        before = order.restore.parallelism
+        nodes = ((node.uid, vertex.parallelism) for vertex in plan.graph.vertices for node in vertex.operators)
+        self._same_inputs = all(before.get(uid) == parallelism for uid, parallelism in nodes)
         self.tasks: dict[TaskId, Task] = {}
         self.connections = ConnectionWatch(services.transport, order.attempt, plan.options.heartbeat_timeout_seconds)
 
@@ -207,6 +210,7 @@ class Deployment:
             max_parallelism=vertex.max_parallelism,
             attempt=self.attempt,
             run=self._order.run,
+            same_inputs=self._same_inputs,
             groups=groups,
             now_seconds=self._services.clock.now_seconds,
             wall_ms=self._services.clock.wall_ms,

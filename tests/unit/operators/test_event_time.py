@@ -440,6 +440,8 @@ def test_a_batch_keeps_its_values_and_gets_times(task: Any) -> None:
 class FormerTasks:
     """A task among others, with what those before it have told."""
 
+    same_inputs = True
+
     def __init__(self, subtask: int, parallelism: int, *told: tuple[int, int, int]) -> None:
         self.subtask = subtask
         self.parallelism = parallelism

@@ -81,3 +81,13 @@ def test_the_end_of_time_passes_all_floors_and_is_not_told() -> None:
     assert (time.of(0), time.floors) == (MAX_TIMESTAMP_MS, {})
     assert (time.before_the_end(0), time.before_the_end(2)) == (120, 40)
     assert time.told(subtask=0, parallelism=1) == TaskTime(0, 1, 40, ((0, 1, 120),))
+
+
+@pytest.mark.parametrize("subtask", [0, 1])
+def test_a_task_that_reads_from_other_tasks_than_before_goes_on_from_the_slowest(subtask: int) -> None:
+    told = [FAST, SLOW]
+    time = GroupTime.restored(
+        told, subtask=subtask, parallelism=2, groups=range(4), max_parallelism=4, same_inputs=False
+    )
+    assert time.watermark_ms == SLOW.watermark_ms
+    assert max(map(time.of, range(4))) == FAST.watermark_ms
