@@ -178,11 +178,12 @@ class MapBatchesOperator(Operator):
         """With a schema, exactly that; a time column that it doesn't have may come with it."""
         if self._schema is None:
             return batch
-        if time_column_of(self._schema) is not None:
-            promised = as_promised(batch, self._schema, operator=self.context.name)
+        own = without_time_column(batch)
+        promised = as_promised(own, self._schema, operator=self.context.name)
+        # Of united streams some may have their times in a column of the user's, and others beside them.
+        if own is batch and time_column_of(self._schema) is not None:
             return promised.replace_schema_metadata(self._schema.metadata)
-        timed = times_of(batch)
-        return with_times(as_promised(without_time_column(batch), self._schema, operator=self.context.name), timed)
+        return with_times(promised, times_of(batch))
 
     def _fail(self, error: BaseException, argument: Any) -> NoReturn:
         raise_user_error(

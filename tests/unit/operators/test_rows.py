@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
-from cutwater.batches import ObjectBatch, rows_of
+from cutwater.batches import TIME_METADATA, ObjectBatch, rows_of, times_of, with_times
 from cutwater.errors import UserFunctionError
 from cutwater.operators.rows import FilterOperator, FlatMapOperator, MapBatchesOperator, MapOperator
 from cutwater.operators.union import PassOperator
@@ -78,6 +79,16 @@ def test_map_batches_takes_arrow_in_any_wrapping(task: Any, function: Any) -> No
     chain = task(MapBatchesOperator(function))
     chain.operator.process(TYPED, 0)
     assert [row.word for row in chain.output] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["in a column of the user's", "beside the columns"])
+def test_map_batches_takes_times_as_the_united_streams_have_them(task: Any, beside: bool) -> None:
+    plain = pa.schema([("word", pa.string()), ("at", pa.int64())])
+    timed = plain.with_metadata({TIME_METADATA: b"at"})
+    batch = pa.RecordBatch.from_arrays([pa.array(["a"]), pa.array([7])], schema=timed)
+    chain = task(MapBatchesOperator(lambda batch: batch, timed))
+    chain.operator.process(with_times(batch, np.array([8])) if beside else batch, 0)
+    assert [times_of(found).tolist() for found in chain.batches] == [[8 if beside else 7]]
 
 
 def test_map_batches_gets_a_list_of_its_own_and_may_return_one(task: Any) -> None:

@@ -29,6 +29,9 @@ from cutwater.testing.simulation.pipelines.stages import Site
 Time = Literal["none", "kept", "restless"]
 """Without event time; with it, and promises about it are kept; or they are not."""
 
+#: Times are even, and gaps of sessions odd. Of two records that are exactly the gap apart, whether they are of one
+#: session depends on whether the watermark stops between them: the first session is over, and touches the second.
+TICK_MS = 2
 IDLE_AFTER_SECONDS = 0.01
 RESTLESS_IDLE_AFTER_SECONDS = 0.002
 RESTLESS_PAUSE_SECONDS = 0.004
@@ -198,7 +201,9 @@ def draw_source(
     every_seconds = random.choice((0.0, 0.0, 0.002, 0.05))
     strategy = None
     if time == "kept":
-        strategy = WatermarkStrategy("bounded", bound_ms, every_seconds=every_seconds, idle_after_seconds=idle_after)
+        strategy = WatermarkStrategy(
+            "bounded", TICK_MS * bound_ms, every_seconds=every_seconds, idle_after_seconds=idle_after
+        )
     # A split that is found late may be behind the others, unless it has to come after them.
     may_grow = time == "none" or not eager
     grows_every_seconds = random.choice((0.0, 0.0, 0.02)) if may_grow else 0.0
@@ -231,7 +236,7 @@ def _draw_splits(random: Random, bound_ms: int, *, eager: bool, timed: bool, ver
                 time_ms += 1
             taken.add((key, time_ms))
             now_ms = max(now_ms, time_ms)
-            rows.append(Row(key, number, random.randint(0, 99), time_ms if timed else 0))
+            rows.append(Row(key, number, random.randint(0, 99), TICK_MS * time_ms if timed else 0))
             number += 1
         begins_ms = begins_ms if eager else now_ms + bound_ms + 1
     return splits
