@@ -85,7 +85,7 @@ def test_too_few_slots(tmp_path: Path) -> None:
         from cutwater.deploy.session import embedded_session
         job(environment(spark=embedded_session(1), parallelism=3, slot_timeout="5s")).execute("wide")
     """
-    assert_says(run(tmp_path, script), "job 'wide' needs 3 slots", "Spark has 1 cores", "hint:")
+    assert_says(run(tmp_path, script), "job 'wide' needs 3 slots", "has 1 core at most", "hint:")
 
 
 def test_a_record_that_a_function_chokes_on(tmp_path: Path) -> None:

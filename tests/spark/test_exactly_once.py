@@ -146,7 +146,8 @@ def test_a_hung_worker_that_wakes_up_later_changes_nothing(spark: Any, ledger: L
     finally:
         with suppress(psutil.NoSuchProcess):  # Spark may have been faster
             hung.resume()
-    assert "no sign of life" in status.recoveries[0].cause
+    # The driver misses it, or a slot that is connected with it, whichever looks first.
+    assert any(words in status.recoveries[0].cause for words in ("no sign of life", "hangs"))
     finish(job, ledger, restarts=1)
     assert psutil.wait_procs([hung], timeout=10)[1] == [], "an orphaned slot ends itself"
 

@@ -39,7 +39,7 @@ def refuse_too_few(setting: Setting, *, processors: int, slots: int, job: str) -
         each = "" if per_slot == 1 else f", each slot {per_slot} (spark.task.cpus)"
         raise SlotsMissingError(
             f"job {job!r} needs {slots} slots, and this Spark has room for {cores // per_slot}",
-            detail=f"its master {setting('spark.master')} has {cores} cores at most{each}",
+            detail=f"its master {setting('spark.master')} has {cores} core{'' if cores == 1 else 's'} at most{each}",
             hint=f'lower the parallelism, or give Spark more cores, e.g. master("local[{slots * per_slot + 1}]")',
         )
 

@@ -67,7 +67,11 @@ def download_shared(storage: Storage, folder: str, file: SharedFile, local: str)
     path = shared_path(folder, file)
     with _told_if_missing(storage, path):
         storage.download(path, local)
-    _check(path, file, *checksum_of_file(local, strong=is_strong(file.checksum)))
+    try:
+        _check(path, file, *checksum_of_file(local, strong=is_strong(file.checksum)))
+    except SnapshotDamagedError:
+        os.unlink(local)
+        raise
 
 
 def shared_path(folder: str, file: SharedFile) -> str:

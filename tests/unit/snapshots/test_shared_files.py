@@ -11,10 +11,11 @@ import pytest
 from cutwater.errors import ConfigurationError, SnapshotDamagedError
 from cutwater.operators.contract import OperatorSnapshot
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
-from cutwater.snapshots.format import FORMAT_VERSION, Manifest, TaskSnapshot
+from cutwater.snapshots.checksums import checksum_of
+from cutwater.snapshots.format import FORMAT_VERSION, Manifest, SharedFile, TaskSnapshot
 from cutwater.snapshots.local_files import LocalFiles
-from cutwater.snapshots.reader import DatabaseRestore
-from cutwater.snapshots.storage import MemoryStorage, Storage
+from cutwater.snapshots.reader import DatabaseRestore, download_shared
+from cutwater.snapshots.storage import LocalStorage, MemoryStorage, Storage
 from cutwater.snapshots.store import SnapshotStore
 from cutwater.snapshots.writer import Destination, write_task_snapshot
 
@@ -209,3 +210,11 @@ def test_files_need_a_storage(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="needs a storage"):
         write_task_snapshot(to, CheckpointId(1), TASK, [("op", OperatorSnapshot(keyed=frozen))])
     assert frozen.discarded
+
+
+def test_a_file_that_was_changed_on_the_disk_is_damaged_however_often_it_is_fetched(tmp_path: Path) -> None:
+    storage = LocalStorage(str(tmp_path / "storage"))
+    storage.write("job/shared/count-0-0-c1-a1-1.sst", b"changed")
+    file = SharedFile("1.sst", "shared/count-0-0-c1-a1-1.sst", 7, checksum_of(b"written"))
+    with pytest.raises(SnapshotDamagedError, match="checksum"):
+        download_shared(storage, "job/chk-1", file, str(tmp_path / "1.sst"))
