@@ -135,14 +135,20 @@ def test_ten_kills_in_a_row(spark: Any, tmp_path: Path) -> None:
     finish(job, ledger, restarts=10)
 
 
-def test_a_hung_worker_that_wakes_up_later_changes_nothing(spark: Any, ledger: LedgerJob) -> None:
+def test_a_hung_worker_that_wakes_up_later_changes_nothing(spark: Any, tmp_path: Path) -> None:
     """It is found by its silence; a zombie of an older attempt may neither publish nor commit."""
+    ledger = LedgerJob(tmp_path, records=36_000)
     job = ledger.submit(spark, spare_slots=1, heartbeat_interval="200ms", heartbeat_timeout="2s")
     ready = running_with_checkpoints(2)
     hung = psutil.Process(working_pids(wait_for(job, lambda status: ready(status) and len(status.slots) == 3))[0])
+
+    def goes_on_without_it(status: JobStatus) -> bool:
+        given_up = hung.pid not in [slot.pid for slot in status.slots]
+        return status.restarts == 1 and status.state is JobState.RUNNING and given_up
+
     hung.suspend()
     try:
-        status = wait_for(job, lambda status: status.restarts == 1 and status.state is JobState.RUNNING)
+        status = wait_for(job, goes_on_without_it)
     finally:
         with suppress(psutil.NoSuchProcess):  # Spark may have been faster
             hung.resume()
