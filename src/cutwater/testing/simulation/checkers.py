@@ -95,6 +95,14 @@ class Checker(Watcher):
         """The life that begins goes on from nothing."""
         return (self._newest_of_life or self._asked_for) == NOTHING
 
+    def may_commit(self) -> None:
+        """What the life goes on from is known, and where its output goes: it commits before it says that it goes on."""
+        lives = self._world.conditions.lives
+        may_be_damaged = any(fault is Fault.DAMAGE_AT_REST for life in lives for _, fault in life.faults)
+        asked_for = [self._newest_of_life or self._asked_for]
+        for folder in self.lineage.snapshots if may_be_damaged else asked_for:
+            self.lineage.commits(folder, self._parts.published_as)
+
     def forget(self) -> None:
         """Someone has deleted the job's checkpoints, and its journal with them."""
         self._store = SnapshotStore(self._storage.files, self._job_id)

@@ -130,10 +130,12 @@ NEEDS_CHECKPOINTS = COORDINATOR_FAULTS | {Fault.DAMAGE_AT_REST}
 
 _ORIGINS = {Origin.LATEST: 4, Origin.SAVEPOINT: 4, Origin.OLDER: 3, Origin.NOTHING: 1, Origin.FORGOTTEN: 1}
 #: Where names and places of files matter.
-_ORIGINS_WITH_FILES = _ORIGINS | {Origin.FORGOTTEN: 4}
+_ORIGINS_WITH_FILES = _ORIGINS | {Origin.SAVEPOINT: 9, Origin.OLDER: 2, Origin.FORGOTTEN: 6}
 _PROGRAMS = {Program.SAME: 6, Program.COMPATIBLE: 3, Program.INCOMPATIBLE: 2}
 #: A moment is mostly counted from one of these.
 _MILESTONES = tuple(milestone for milestone in Milestone if milestone is not Milestone.SAVED)
+_QUIET_AFTER_HORIZONS = 1.5
+_LIVES_AGAIN_RATE = 0.6
 BACKENDS = ("filesystem", "memory")
 
 
@@ -225,7 +227,7 @@ def draw_conditions(
         slot_start_seconds=random.choice((0.002, 0.02)),
         notice_seconds=random.choice((0.001, 0.01, 0.05)),
         zombie_seconds=random.choice((0.005, 0.05, 0.3)),
-        quiet_after_seconds=horizon * 1.5,
+        quiet_after_seconds=horizon * _QUIET_AFTER_HORIZONS,
         lives=(LifeConditions(()),) if calm else _lives(random, lives, enabled, horizon),
         storage_faults=() if calm else tuple(storage_enabled),
         storage_fault_rate=0.0 if calm or not storage_enabled else rate,
@@ -258,17 +260,33 @@ def _lives(random: Random, count: int, enabled: Sequence[Fault], horizon: float)
 
 
 def with_files(conditions: Conditions, random: Random) -> Conditions:
-    """The same for a job whose output goes into files: what was prepared is needed by other lives, if at all.
+    """The same for a job whose output goes into files: what one life has prepared, another one may need.
 
-    So a job fails over when a savepoint has been taken, before its files are committed, and later lives go on from all
-    kinds of things.
+    So most jobs live more than once, fail over when a savepoint has been taken, before its files are committed, and go
+    on from all kinds of things.
     """
     *lives, last = conditions.lives
-    failing = (Moment(0.0, Milestone.SAVED), Fault.KILL_SLOT)
-    lives = [replace(life, faults=(*life.faults, failing)) if random.random() < 0.7 else life for life in lives]
-    lives.append(last)
+    if not lives and random.random() < _LIVES_AGAIN_RATE:
+        horizon = conditions.quiet_after_seconds / _QUIET_AFTER_HORIZONS
+        lives, last = (
+            [replace(last, ending=(_moment(random, horizon), random.choice(list(Ending))))],
+            LifeConditions(()),
+        )
+    lives = [_failing_over(life, random) for life in lives] + [last]
     later = (replace(life, origin=_origin(random, before, _ORIGINS_WITH_FILES)) for before, life in pairwise(lives))
     return replace(conditions, lives=(lives[0], *later))
+
+
+def _failing_over(life: LifeConditions, random: Random) -> LifeConditions:
+    """The life ends some time after a savepoint, and some failures."""
+    if random.random() < 0.3 or life.ending is None:
+        return life
+    milestones = (Milestone.TRIGGERED, Milestone.COMPLETED)
+    asked = [Moment(0.02 * random.random(), milestone, random.choice((1, 2, 3))) for milestone in milestones]
+    saved = Moment(0.0, Milestone.SAVED)
+    end = Moment(0.1 * random.random(), Milestone.SAVED)
+    faults = (*((moment, Fault.SAVEPOINT) for moment in asked), (saved, Fault.KILL_SLOT), (saved, Fault.KILL_SLOT))
+    return replace(life, faults=(*life.faults, *faults), ending=(end, life.ending[1]))
 
 
 def _origin(random: Random, before: LifeConditions, weights: dict[Origin, int] = _ORIGINS) -> Origin:

@@ -27,8 +27,9 @@ from cutwater.testing.simulation.lineage import Part
 from cutwater.testing.simulation.pipelines.rows import plain
 
 #: A job whose sinks could be files has them so often.
-RATE = 0.3
-SAME_FOLDER_RATE = 0.6
+RATE = 0.4
+SAME_FOLDER_RATE = 0.5
+SAME_FOLDER_WHEN_ANEW_RATE = 0.85
 APPEND_RATE = 0.6
 #: So that a writer fills one or several files between two barriers.
 ROLL_BYTES = (60, 300, 1 << 20)
@@ -54,9 +55,9 @@ class FileOutput:
 
     # Where it goes.
 
-    def moves(self) -> Place:
+    def moves(self, *, starts_anew: bool) -> Place:
         """Someone decides where the output of the next life is to go."""
-        is_same = self._random.random() < SAME_FOLDER_RATE
+        is_same = self._random.random() < (SAME_FOLDER_WHEN_ANEW_RATE if starts_anew else SAME_FOLDER_RATE)
         self.if_exists = "append" if self._random.random() < APPEND_RATE else "refuse"
         if not is_same:
             self.folder = FOLDERS[1 - FOLDERS.index(self.folder)]

@@ -22,7 +22,7 @@ prepared is made visible in the new place. Whether it becomes visible in the old
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 Part = str
 """A place and one of the parts of output there: "out/01.0003-0-0001"."""
@@ -85,11 +85,17 @@ class Lineage:
 
         `published_as`: what a part that the snapshot prepared becomes visible as, now.
         """
+        self.commits(folder, published_as)
         begun = self.snapshots[folder].with_prepared(published_as)
-        self.ever_covered |= begun.covered
         names = list(self._line)
-        kept = names[: names.index(folder)] if folder in names else []
-        self._line = {name: self._line[name] for name in kept} | {folder: begun}
+        kept = {name: self._line[name] for name in names[: names.index(folder)]} if folder in names else {}
+        # One of another line has a number of that line, which the job may give to a checkpoint of its own.
+        number = self._line[folder].checkpoint if folder in names else 0
+        self._line = kept | {folder: replace(begun, checkpoint=number)}
+
+    def commits(self, folder: str, published_as: Callable[[Part], Part] = _as_it_is) -> None:
+        """Before it starts an attempt, a job makes visible what the snapshot has prepared; it may come no further."""
+        self.ever_covered |= self.snapshots[folder].with_prepared(published_as).covered
 
     def forget(self, folder: str) -> None:
         """Someone has deleted all that was in this folder; output that was covered stays what it is."""

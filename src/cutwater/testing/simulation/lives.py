@@ -69,6 +69,7 @@ class Life(Watcher):
         run.parts.life_begins(self.owner, history)
         if run.file_output is not None and number > 1:
             _choose_folder(run, run.file_output, history, store)
+            run.checker.may_commit()
         plan = _program(run, conditions, backend)
         plan = with_key_groups_restored(plan, history, store)
         pickled = bytes(cloudpickle.dumps(plan))
@@ -193,7 +194,7 @@ def _retained(run: Run) -> list[str]:
 
 def _choose_folder(run: Run, output: FileOutput, history: History, store: SnapshotStore) -> None:
     """Who is refused a folder because it has output, says that the job may add to it."""
-    place = output.moves()
+    place = output.moves(starts_anew=run.checker.starts_anew)
     run.world.inject(place)
     run.world.note("its output goes %s, %s if there is some", place, output.if_exists)
     expected = output.if_exists == "refuse" and run.checker.starts_anew and output.has_output_here

@@ -80,7 +80,7 @@ class Run:
         self.job, self.case = self._draw_case(random, job)
         chance = self._draw_files()
         conditions = self._draw_conditions(random, calm=calm)
-        if chance is not None:
+        if chance is not None and not calm:
             conditions = with_files(conditions, chance)
         self.disturbed = conditions.disturbed
         self.trace = Trace(on=trace)
