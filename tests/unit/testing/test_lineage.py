@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cutwater.testing.simulation.lineage import NOTHING, Lineage, output_problem
 
 
@@ -78,3 +80,43 @@ def test_a_deleted_folder_is_forgotten_and_its_names_can_be_used_again() -> None
     lineage.goes_on_from(NOTHING)
     assert lineage.completed("job/chk-1", 1, {"out/x"}).covered == {"out/x"}
     assert problem(lineage, "out/a", "out/x") is None
+
+
+def into(folder: str) -> Callable[[str], str]:
+    return lambda part: f"{folder}/{part.rpartition('/')[2]}"
+
+
+def test_what_a_snapshot_had_prepared_becomes_visible_in_the_folder_of_the_life_that_goes_on_from_it() -> None:
+    lineage = Lineage()
+    lineage.completed("job/chk-1", 1, {"a/1"})
+    lineage.taken("savepoint", 2, {"a/2"})
+    lineage.goes_on_from("savepoint", into("b"))
+    lineage.completed("job/chk-3", 3, {"b/3"})
+    assert lineage.newest.covered == {"a/1", "b/2", "b/3"}
+    assert problem(lineage, "a/1", "b/2", "b/3") is None
+    assert problem(lineage, "a/1", "b/3") == "['b/2'] are covered, but not visible"
+    assert problem(lineage, "a/1", "a/2", "b/2", "b/3") == "no completed snapshot covers ['a/2']"
+
+
+def test_a_savepoint_that_is_restored_into_two_folders_is_in_both() -> None:
+    lineage = Lineage()
+    lineage.taken("savepoint", 2, {"a/2"})
+    lineage.goes_on_from("savepoint", into("b"))
+    lineage.goes_on_from("savepoint", into("a"))
+    assert lineage.newest.covered == {"a/2"}
+    assert problem(lineage, "a/2", "b/2", before=("b/2",)) is None
+
+
+def test_a_life_that_ends_before_it_starts_an_attempt_may_have_committed_what_it_was_to_go_on_from() -> None:
+    lineage = two_checkpoints()
+    lineage.commits("job/chk-2", into("b"))
+    assert lineage.newest.covered == {"out/a", "out/b"}
+    assert problem(lineage, "out/a", "b/b", complete=False) is None
+
+
+def test_the_first_checkpoint_behind_a_savepoint_may_have_its_number() -> None:
+    lineage = two_checkpoints()
+    lineage.taken("savepoint", 3, {"out/s"})
+    lineage.goes_on_from("savepoint")
+    assert lineage.completed("job/chk-3", 3, {"out/c"}).covered == {"out/a", "out/b", "out/s", "out/c"}
+    assert lineage.newest.checkpoint == 3

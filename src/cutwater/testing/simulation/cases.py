@@ -13,7 +13,7 @@ from cutwater.config import Checkpoints, JobOptions
 from cutwater.graph.model import LogicalGraph
 from cutwater.protocol.modes import CheckpointMode
 from cutwater.testing.simulation.connectors import SimulatedSource
-from cutwater.testing.simulation.pipelines.pipeline import Change, Pipeline
+from cutwater.testing.simulation.pipelines.pipeline import SINK, Change, Pipeline
 
 Read = Mapping[str, list[Any]]
 """By source uid: the records that were read, in no particular order."""
@@ -53,6 +53,11 @@ class Case:
     def line(self) -> str:
         """What a job of the grammar is made of."""
         return "" if self.pipeline is None else self.pipeline.describe()
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The sinks whose output is looked at, transactional or not."""
+        return self.sinks if self.pipeline is None else (SINK,)
 
     def variant(self, change: Change, random: Random) -> LogicalGraph | None:
         """The graph of a changed program that is started from a snapshot of this one; None: there is none.

@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from cutwater.connectors.prepared_files import PENDING
 from cutwater.errors import CutwaterError, SnapshotDamagedError
 from cutwater.operators.connect import BROADCAST_STATE
 from cutwater.operators.sink import COMMITTABLES_STATE, decode_committable
@@ -42,9 +43,10 @@ from cutwater.status import JobStatus
 from cutwater.testing.simulation.cases import Case, Read, States
 from cutwater.testing.simulation.cluster import Watcher
 from cutwater.testing.simulation.conditions import Fault
-from cutwater.testing.simulation.connectors import attempt_of, owner_of, part_of
+from cutwater.testing.simulation.file_output import name_of
 from cutwater.testing.simulation.lineage import NOTHING, Lineage, Part, Snapshot, output_problem
-from cutwater.testing.simulation.pipelines.pipeline import SINK, Pipeline
+from cutwater.testing.simulation.parts import Parts
+from cutwater.testing.simulation.pipelines.pipeline import Pipeline
 from cutwater.testing.simulation.pipelines.rows import plain
 from cutwater.testing.simulation.storage import SimulatedStorage
 from cutwater.testing.simulation.world import InvariantBroken, World
@@ -58,9 +60,10 @@ ATTEMPTS_AFTER_STORM_MAX = 60
 class Checker(Watcher):
     """Watches one run."""
 
-    def __init__(self, world: World, storage: SimulatedStorage, case: Case, job_id: str) -> None:
+    def __init__(self, world: World, storage: SimulatedStorage, parts: Parts, case: Case, job_id: str) -> None:
         self._world = world
         self._storage = storage
+        self._parts = parts
         self._case = case
         self._job_id = job_id
         self._store = SnapshotStore(storage.files, job_id)
@@ -69,8 +72,6 @@ class Checker(Watcher):
         #: By id, the attempt that completed it.
         self._completed: dict[int, int] = {}
         self.lineage = Lineage()
-        #: The life that writes now.
-        self.owner = 1
         #: Whether a job may end with this failure.
         self.may_refuse: Callable[[CutwaterError], bool] = lambda failure: False
         #: The snapshots that the next attempt may go on from, besides the newest of this life: what it was asked for.
@@ -84,10 +85,23 @@ class Checker(Watcher):
 
     def life_begins(self, asked_for: str | None) -> None:
         """The next attempt goes on from this folder; None: from the newest checkpoint of all."""
-        self._visible_before = self.visible()
+        self._visible_before = self._parts.visible()
         newest = max((entry for entry in self._entries if isinstance(entry, SnapshotCompleted)), default=None, key=_id)
         self._asked_for = asked_for or NOTHING
         self._newest_of_life = newest.path if asked_for is None and newest is not None else None
+
+    @property
+    def starts_anew(self) -> bool:
+        """The life that begins goes on from nothing."""
+        return (self._newest_of_life or self._asked_for) == NOTHING
+
+    def may_commit(self) -> None:
+        """What the life goes on from is known, and where its output goes: it commits before it says that it goes on."""
+        lives = self._world.conditions.lives
+        may_be_damaged = any(fault is Fault.DAMAGE_AT_REST for life in lives for _, fault in life.faults)
+        asked_for = [self._newest_of_life or self._asked_for]
+        for folder in self.lineage.snapshots if may_be_damaged else asked_for:
+            self.lineage.commits(folder, self._parts.published_as)
 
     def forget(self) -> None:
         """Someone has deleted the job's checkpoints, and its journal with them."""
@@ -96,14 +110,6 @@ class Checker(Watcher):
         self._entries.clear()
         self._completed.clear()
         self._claimed_in_storm = 0
-
-    def visible(self) -> frozenset[Part]:
-        """All parts that are committed."""
-        return frozenset(
-            f"{sink}/{path.rpartition('/')[2]}"
-            for sink in (self._case.sinks if self._case.pipeline is None else (SINK,))
-            for path in self._storage.files.list(f"out/{sink}/committed")
-        )
 
     @property
     def _newest_claim(self) -> int:
@@ -129,7 +135,7 @@ class Checker(Watcher):
         expected = self._newest_of_life or self._asked_for
         if folder != expected and not self._world.injected[Fault.DAMAGE_AT_REST]:
             raise InvariantBroken("a job goes on from its newest snapshot", f"{attempt}: {folder}, not {expected}")
-        self.lineage.goes_on_from(folder)
+        self.lineage.goes_on_from(folder, self._parts.published_as)
 
     def slot_says(self, who: str, message: messages.FromSlot) -> None:
         if isinstance(message, messages.SnapshotWritten) and (file := message.snapshot.file) is not None:
@@ -146,6 +152,12 @@ class Checker(Watcher):
     def finds_nothing_to_commit(self, sink: str, part: str) -> None:
         if self._case.mode is not CheckpointMode.NONE and f"{sink}/{part}" not in self._of_savepoints:
             raise InvariantBroken("prepared output lasts until it is committed", f"{sink} misses {part}")
+
+    def file_published(self, path: str) -> None:
+        """In whatever folder: a life that begins publishes before it has said what it goes on from."""
+        name = name_of(path)
+        if PENDING not in path and name not in map(name_of, self._allowed):
+            raise InvariantBroken("no commit without a completed checkpoint", path)
 
     @property
     def _allowed(self) -> set[Part]:
@@ -204,7 +216,7 @@ class Checker(Watcher):
 
     def _prepared(self, entry: SnapshotCompleted, manifest: Manifest) -> set[Part]:
         return {
-            f"{sink}/{part_of(decode_committable(item)[1])}"
+            self._parts.prepared(sink, decode_committable(item)[1])
             for sink in self._case.sinks
             for item in _items(self, entry, manifest, sink, COMMITTABLES_STATE)
         }
@@ -267,7 +279,7 @@ class Checker(Watcher):
             raise InvariantBroken("consistent cut: output", f"{entry}\n{_surplus(expected, found)}")
 
     def _records(self, snapshot: Snapshot) -> Iterator[Any]:
-        for part in sorted(snapshot.covered):
+        for part in self._parts.in_order(snapshot.covered):
             yield from self._part(part)
 
     def _check_state(self, entry: SnapshotCompleted, expected: States, found: States) -> None:
@@ -331,13 +343,10 @@ class Checker(Watcher):
                     yield operator, rows.name, key, value
 
     def _part(self, part: Part) -> list[Any]:
-        sink, _, name = part.rpartition("/")
-        for folder in ("committed", "pending"):
-            path = f"out/{sink}/{folder}/{name}"
-            if self._storage.files.exists(path):
-                records: list[Any] = pickle.loads(self._storage.files.read(path))
-                return records
-        raise InvariantBroken("prepared output lasts until it is committed", f"{sink} misses {name}")
+        records = self._parts.records(part)
+        if records is None:
+            raise InvariantBroken("prepared output lasts until it is committed", f"{part} is missing")
+        return records
 
     # At the end of a life.
 
@@ -346,7 +355,7 @@ class Checker(Watcher):
         if self._case.mode is CheckpointMode.NONE or not self._is_transactional:
             return
         problem = output_problem(
-            visible=self.visible(), visible_before=self._visible_before, lineage=self.lineage, complete=complete
+            visible=self._parts.visible(), visible_before=self._visible_before, lineage=self.lineage, complete=complete
         )
         if problem is not None:
             raise InvariantBroken("output is what the snapshots cover", problem)
@@ -405,14 +414,11 @@ class Checker(Watcher):
     def _visible_in_line(self) -> list[Part]:
         """Without what only lives in other lines have written."""
         elsewhere = self.lineage.ever_covered - self.lineage.newest.covered
-        return sorted(self.visible() - elsewhere)
+        return self._parts.in_order(self._parts.visible() - elsewhere)
 
     def _check_nothing_pending(self) -> None:
-        """A zombie of an older attempt may leave something; the newest attempt may not."""
-        for sink in self._case.sinks:
-            for path in self._storage.files.list(f"out/{sink}/pending"):
-                if owner_of(path) == self.owner and attempt_of(path) >= self._newest_claim:
-                    raise InvariantBroken("no work is left pending", path)
+        if left := self._parts.left_pending(self._newest_claim):
+            raise InvariantBroken("no work is left pending", left[0])
 
 
 def _id(entry: SnapshotCompleted) -> int:

@@ -8,8 +8,9 @@ from what was left, or doesn't. Some time into a life nothing new breaks, so tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import pairwise
 from random import Random
 from typing import TypeVar
 
@@ -89,6 +90,14 @@ class Program(StrEnum):
     INCOMPATIBLE = "an incompatible program"
 
 
+class Place(StrEnum):
+    """Where the files of a later life go."""
+
+    SAME = "into the same folder"
+    OTHER = "into another folder"
+    REFUSED = "refused: the folder has output"
+
+
 class Milestone(StrEnum):
     """What a moment is counted from: combinations come together sooner than in uniform time."""
 
@@ -97,9 +106,10 @@ class Milestone(StrEnum):
     TRIGGERED = "a checkpoint was triggered"
     COMPLETED = "a checkpoint has completed"
     SAVEPOINT = "a savepoint is under way"
+    SAVED = "a savepoint was taken"
 
 
-Kind = Fault | StorageFault | Hindrance | Ending | Origin | Program
+Kind = Fault | StorageFault | Hindrance | Ending | Origin | Program | Place
 #: All that is counted, in the order in which it is shown.
 KINDS: tuple[tuple[str, type[StrEnum]], ...] = (
     ("fault", Fault),
@@ -108,6 +118,7 @@ KINDS: tuple[tuple[str, type[StrEnum]], ...] = (
     ("end of a life", Ending),
     ("next life", Origin),
     ("program", Program),
+    ("files", Place),
 )
 
 #: Those that would start the job anew in another driver.
@@ -118,7 +129,13 @@ REQUESTS = frozenset({Fault.RESCALE, Fault.SAVEPOINT})
 NEEDS_CHECKPOINTS = COORDINATOR_FAULTS | {Fault.DAMAGE_AT_REST}
 
 _ORIGINS = {Origin.LATEST: 4, Origin.SAVEPOINT: 4, Origin.OLDER: 3, Origin.NOTHING: 1, Origin.FORGOTTEN: 1}
+#: Where names and places of files matter.
+_ORIGINS_WITH_FILES = _ORIGINS | {Origin.SAVEPOINT: 9, Origin.OLDER: 2, Origin.FORGOTTEN: 6}
 _PROGRAMS = {Program.SAME: 6, Program.COMPATIBLE: 3, Program.INCOMPATIBLE: 2}
+#: A moment is mostly counted from one of these.
+_MILESTONES = tuple(milestone for milestone in Milestone if milestone is not Milestone.SAVED)
+_QUIET_AFTER_HORIZONS = 1.5
+_LIVES_AGAIN_RATE = 0.6
 BACKENDS = ("filesystem", "memory")
 
 
@@ -210,7 +227,7 @@ def draw_conditions(
         slot_start_seconds=random.choice((0.002, 0.02)),
         notice_seconds=random.choice((0.001, 0.01, 0.05)),
         zombie_seconds=random.choice((0.005, 0.05, 0.3)),
-        quiet_after_seconds=horizon * 1.5,
+        quiet_after_seconds=horizon * _QUIET_AFTER_HORIZONS,
         lives=(LifeConditions(()),) if calm else _lives(random, lives, enabled, horizon),
         storage_faults=() if calm else tuple(storage_enabled),
         storage_fault_rate=0.0 if calm or not storage_enabled else rate,
@@ -242,10 +259,40 @@ def _lives(random: Random, count: int, enabled: Sequence[Fault], horizon: float)
     return tuple(lives)
 
 
-def _origin(random: Random, before: LifeConditions) -> Origin:
+def with_files(conditions: Conditions, random: Random) -> Conditions:
+    """The same for a job whose output goes into files: what one life has prepared, another one may need.
+
+    So most jobs live more than once, fail over when a savepoint has been taken, before its files are committed, and go
+    on from all kinds of things.
+    """
+    *lives, last = conditions.lives
+    if not lives and random.random() < _LIVES_AGAIN_RATE:
+        horizon = conditions.quiet_after_seconds / _QUIET_AFTER_HORIZONS
+        lives, last = (
+            [replace(last, ending=(_moment(random, horizon), random.choice(list(Ending))))],
+            LifeConditions(()),
+        )
+    lives = [_failing_over(life, random) for life in lives] + [last]
+    later = (replace(life, origin=_origin(random, before, _ORIGINS_WITH_FILES)) for before, life in pairwise(lives))
+    return replace(conditions, lives=(lives[0], *later))
+
+
+def _failing_over(life: LifeConditions, random: Random) -> LifeConditions:
+    """The life ends some time after a savepoint, and some failures."""
+    if random.random() < 0.3 or life.ending is None:
+        return life
+    milestones = (Milestone.TRIGGERED, Milestone.COMPLETED)
+    asked = [Moment(0.02 * random.random(), milestone, random.choice((1, 2, 3))) for milestone in milestones]
+    saved = Moment(0.0, Milestone.SAVED)
+    end = Moment(0.1 * random.random(), Milestone.SAVED)
+    faults = (*((moment, Fault.SAVEPOINT) for moment in asked), (saved, Fault.KILL_SLOT), (saved, Fault.KILL_SLOT))
+    return replace(life, faults=(*life.faults, *faults), ending=(end, life.ending[1]))
+
+
+def _origin(random: Random, before: LifeConditions, weights: dict[Origin, int] = _ORIGINS) -> Origin:
     """Who stops a job with a savepoint mostly wants to go on from it."""
     has_savepoint = before.ending is not None and before.ending[1] is Ending.STOP_WITH_SAVEPOINT
-    drawn = _weighted(random, _ORIGINS)
+    drawn = _weighted(random, weights)
     return Origin.SAVEPOINT if has_savepoint and random.random() < 0.7 else drawn
 
 
@@ -257,7 +304,7 @@ def _program(random: Random, *, is_last: bool) -> Program:
 def _moment(random: Random, horizon: float) -> Moment:
     if random.random() < 0.5:
         return Moment(random.uniform(0.0, horizon))
-    milestone = random.choice(list(Milestone))
+    milestone = random.choice(_MILESTONES)
     return Moment(random.choice((0.0, 0.001, 0.005)) * random.random(), milestone, random.choice((1, 1, 2, 3, 5)))
 
 

@@ -14,15 +14,18 @@ visible: the records behind the savepoint come twice, because life 2 was asked t
     nothing, or a deleted folder  nothing                        everything again
     an older one, as the newest   that one, and the job says     what came behind it again
     is damaged                    that it passed one over
+
+A sink may write somewhere else in a later life. What the snapshot had committed stays where it was; what it had only
+prepared is made visible in the new place. Whether it becomes visible in the old place, too, is no matter of this line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 
 Part = str
-"""A sink and one of its parts: "out/01.0003-0-0001"."""
+"""A place and one of the parts of output there: "out/01.0003-0-0001"."""
 NOTHING = ""
 """The name of the snapshot that a job without one goes on from."""
 
@@ -33,6 +36,17 @@ class Snapshot:
 
     checkpoint: int
     covered: frozenset[Part]
+    #: Those of them that it holds as prepared: they may not be visible yet.
+    prepared: frozenset[Part] = frozenset()
+
+    def with_prepared(self, published_as: Callable[[Part], Part]) -> Snapshot:
+        """The same, when what it prepared becomes visible as something else."""
+        moved = frozenset(map(published_as, self.prepared))
+        return Snapshot(self.checkpoint, (self.covered - self.prepared) | moved, moved)
+
+
+def _as_it_is(part: Part) -> Part:
+    return part
 
 
 @dataclass(slots=True)
@@ -43,41 +57,51 @@ class Lineage:
     snapshots: dict[str, Snapshot] = field(default_factory=lambda: {NOTHING: Snapshot(0, frozenset())})
     #: Covered by any snapshot that ever completed: only that may be visible.
     ever_covered: set[Part] = field(default_factory=set)
-    #: Folders, oldest first.
-    _line: list[str] = field(default_factory=lambda: [NOTHING])
+    #: Folders, oldest first, and what the job made of each.
+    _line: dict[str, Snapshot] = field(default_factory=lambda: {NOTHING: Snapshot(0, frozenset())})
 
     @property
     def newest(self) -> Snapshot:
-        return self.snapshots[self._line[-1]]
+        return list(self._line.values())[-1]
 
     def completed(self, folder: str, checkpoint: int, prepared: Iterable[Part]) -> Snapshot:
         """A checkpoint of the line is complete; one that completes behind a newer one doesn't lengthen the line."""
         made = self.taken(folder, checkpoint, prepared)
         self.ever_covered |= made.covered
         if checkpoint > self.newest.checkpoint:
-            self._line.append(folder)
+            self._line[folder] = made
         return made
 
     def taken(self, folder: str, checkpoint: int, prepared: Iterable[Part]) -> Snapshot:
         """A snapshot that the job itself won't go back to: a savepoint."""
-        older = [self.snapshots[name] for name in self._line if self.snapshots[name].checkpoint < checkpoint]
+        older = [snapshot for snapshot in self._line.values() if snapshot.checkpoint < checkpoint]
         base = older[-1].covered if older else frozenset[Part]()
-        made = self.snapshots[folder] = Snapshot(checkpoint, base | frozenset(prepared))
+        own = frozenset(prepared)
+        made = self.snapshots[folder] = Snapshot(checkpoint, base | own, own)
         return made
 
-    def goes_on_from(self, folder: str) -> None:
-        """An attempt starts there: what it writes belongs to a line that comes from there."""
-        self.ever_covered |= self.snapshots[folder].covered
-        if folder in self._line:
-            del self._line[self._line.index(folder) + 1 :]
-        else:
-            self._line = [folder]
+    def goes_on_from(self, folder: str, published_as: Callable[[Part], Part] = _as_it_is) -> None:
+        """An attempt starts there: what it writes belongs to a line that comes from there.
+
+        `published_as`: what a part that the snapshot prepared becomes visible as, now.
+        """
+        self.commits(folder, published_as)
+        begun = self.snapshots[folder].with_prepared(published_as)
+        names = list(self._line)
+        kept = {name: self._line[name] for name in names[: names.index(folder)]} if folder in names else {}
+        # One of another line has a number of that line, which the job may give to a checkpoint of its own.
+        number = self._line[folder].checkpoint if folder in names else 0
+        self._line = kept | {folder: replace(begun, checkpoint=number)}
+
+    def commits(self, folder: str, published_as: Callable[[Part], Part] = _as_it_is) -> None:
+        """Before it starts an attempt, a job makes visible what the snapshot has prepared; it may come no further."""
+        self.ever_covered |= self.snapshots[folder].with_prepared(published_as).covered
 
     def forget(self, folder: str) -> None:
         """Someone has deleted all that was in this folder; output that was covered stays what it is."""
         for name in [name for name in self.snapshots if name.startswith(f"{folder}/")]:
             del self.snapshots[name]
-        self._line = [NOTHING]
+        self._line = {NOTHING: self.snapshots[NOTHING]}
 
 
 def output_problem(

@@ -17,15 +17,18 @@ from cutwater.graph.plan import JobPlan
 from cutwater.protocol.lifecycle import JobState
 from cutwater.protocol.recovery import SnapshotCompleted
 from cutwater.runtime import messages
-from cutwater.runtime.recovering import history_of, with_key_groups_restored
+from cutwater.runtime.recovering import History, check_sinks, history_of, with_key_groups_restored
 from cutwater.snapshots.reader import load_manifest
 from cutwater.snapshots.store import SnapshotStore
 from cutwater.status import JobStatus
+from cutwater.testing.simulation import registry
 from cutwater.testing.simulation.cluster import Cluster, Watcher
-from cutwater.testing.simulation.conditions import Ending, Fault, LifeConditions, Origin, Program
+from cutwater.testing.simulation.conditions import Ending, Fault, LifeConditions, Origin, Place, Program
+from cutwater.testing.simulation.file_output import FileOutput
 from cutwater.testing.simulation.lineage import NOTHING
 from cutwater.testing.simulation.milestones import Milestones, milestone_of
 from cutwater.testing.simulation.storage import below
+from cutwater.testing.simulation.world import InvariantBroken
 
 if TYPE_CHECKING:
     from cutwater.testing.simulation.run import Run
@@ -55,16 +58,19 @@ class Life(Watcher):
         self.owner: int = run.life.owner if goes_on else number
         is_last = number == len(run.world.conditions.lives)
         backend = conditions.backend if origin is Origin.SAVEPOINT and is_last else None
-        plan = _program(run, conditions, backend)
-        store = SnapshotStore(run.storage.files, plan.job_id, open_other=partial(below, run.storage.files))
+        store = SnapshotStore(run.storage.files, run.plan.job_id, open_other=partial(below, run.storage.files))
         if number > 1:
             run.world.inject(origin)
             run.world.inject(conditions.program)
             run.world.note("life %s: %s %s, %s", number, origin, restore, conditions)
             run.checker.life_begins(_asked_for(origin, restore))
-        run.checker.owner = self.owner
         run.checker.may_refuse = self._may_refuse
         history = history_of(restore, store, new_run=lambda: f"life{number}")
+        run.parts.life_begins(self.owner, history)
+        if run.file_output is not None and number > 1:
+            _choose_folder(run, run.file_output, history, store)
+            run.checker.may_commit()
+        plan = _program(run, conditions, backend)
         plan = with_key_groups_restored(plan, history, store)
         pickled = bytes(cloudpickle.dumps(plan))
         self.cluster = Cluster(self, plan, pickled, history, prefix="" if number == 1 else f"life{number}.")
@@ -186,13 +192,35 @@ def _retained(run: Run) -> list[str]:
     return found
 
 
+def _choose_folder(run: Run, output: FileOutput, history: History, store: SnapshotStore) -> None:
+    """Who is refused a folder because it has output, says that the job may add to it."""
+    place = output.moves(starts_anew=run.checker.starts_anew)
+    run.world.inject(place)
+    run.world.note("its output goes %s, %s if there is some", place, output.if_exists)
+    expected = output.if_exists == "refuse" and run.checker.starts_anew and output.has_output_here
+    plan = replace(run.plan, logical=output.placed(run.plan.logical, run.case.mode))
+    try:
+        with registry.entered(run):
+            check_sinks(plan, history, store)
+        refused = ""
+    except ConfigurationError as error:
+        refused = str(error)
+    if bool(refused) is not expected:
+        problem = refused or "a job that starts anew adds to the output of another"
+        raise InvariantBroken("a folder with output is for those who go on, or say so", problem)
+    if refused:
+        run.world.inject(Place.REFUSED)
+        output.if_exists = "append"
+
+
 def _program(run: Run, conditions: LifeConditions, backend: str | None) -> JobPlan:
     plan = run.plan
     options = plan.options if backend is None else replace(plan.options, state_backend=backend)
     if conditions.program is Program.COMPATIBLE:
         options = replace(options, chaining=not options.chaining)
     changed = run.case.variant("compatible", run.world.random) if conditions.program is Program.COMPATIBLE else None
-    plan = JobPlan.of(plan.name, plan.job_id, changed or plan.logical, options, plan.guarantees)
+    logical = run.parts.placed(changed or plan.logical, run.case.mode)
+    plan = JobPlan.of(plan.name, plan.job_id, logical, options, plan.guarantees)
     if conditions.parallelism is not None:
         plan = plan.at(conditions.parallelism)
     # A number of key groups that the user gave: one that the state doesn't have.

@@ -15,6 +15,9 @@ from unittest.mock import patch
 
 import msgspec
 
+from cutwater.connectors import file_sink
+from cutwater.connectors.file_sink import FileSink
+from cutwater.connectors.prepared_files import Owner, PreparedFile
 from cutwater.operators import event_time
 from cutwater.operators.event_time import EventTime
 from cutwater.operators.sink import WriterOperator
@@ -290,6 +293,24 @@ def _limits_never_lifted() -> Any:
     return patch.object(ReaderOperator, "limit_time", limit_time)
 
 
+def _folder_of_prepared_files_forgotten() -> Any:
+    original = FileSink._publish_all
+
+    def publish_all(self: FileSink, prepared: Any, attached: Any, **rest: Any) -> None:
+        forgotten = [PreparedFile(file.pending, file.final, file.size_bytes) for file in prepared]
+        original(self, forgotten, {}, **rest)
+
+    return patch.object(FileSink, "_publish_all", publish_all)
+
+
+def _savepoints_hold_names_only() -> Any:
+    return patch.object(FileSink, "attachments", lambda self, committables: [])
+
+
+def _names_repeat_in_every_run() -> Any:
+    return patch.object(file_sink, "Owner", lambda job_id, uid, run: Owner(job_id, uid, "life1"))
+
+
 BUGS: tuple[PlantedBug, ...] = (
     PlantedBug("channels are not blocked while barriers align", "deep", 100, _no_blocking),
     PlantedBug("a snapshot is acknowledged before it is durable", "word_count", 100, _acknowledge_before_durable),
@@ -314,6 +335,9 @@ BUGS: tuple[PlantedBug, ...] = (
     ),
     PlantedBug("a driver believes in what it wrote below a summary", "word_count", 400, _believes_in_the_hole),
     PlantedBug("a savepoint commits", "word_count", 400, _savepoint_commits),
+    PlantedBug("prepared files are sought in the new folder", None, 300, _folder_of_prepared_files_forgotten),
+    PlantedBug("a savepoint holds only the names of prepared files", None, 300, _savepoints_hold_names_only),
+    PlantedBug("names of files repeat in every run", None, 300, _names_repeat_in_every_run),
     PlantedBug("the fastest split decides about time", "event_time", 100, _fastest_split_decides),
     PlantedBug("an idle split holds time back", "idle", 20, _idle_split_holds_time_back),
     PlantedBug(

@@ -17,12 +17,23 @@ from cutwater.testing.simulation import registry
 from cutwater.testing.simulation.cases import Case
 from cutwater.testing.simulation.checkers import Checker
 from cutwater.testing.simulation.cluster import Cluster
-from cutwater.testing.simulation.conditions import Conditions, Kind, LifeConditions, Milestone, draw_conditions
+from cutwater.testing.simulation.conditions import (
+    Conditions,
+    Kind,
+    LifeConditions,
+    Milestone,
+    draw_conditions,
+    with_files,
+)
 from cutwater.testing.simulation.event_time import ChannelPromises
 from cutwater.testing.simulation.faults import schedule_faults
+from cutwater.testing.simulation.file_output import RATE as FILES_RATE
+from cutwater.testing.simulation.file_output import FileOutput
+from cutwater.testing.simulation.files import SimulatedFiles
 from cutwater.testing.simulation.jobs import JOBS, WEIGHTS
 from cutwater.testing.simulation.lives import Life
 from cutwater.testing.simulation.network import Network
+from cutwater.testing.simulation.parts import Parts, SimulatedParts
 from cutwater.testing.simulation.picture import describe
 from cutwater.testing.simulation.storage import SimulatedStorage
 from cutwater.testing.simulation.trace import Trace
@@ -67,13 +78,20 @@ class Run:
         random = Random(seed)
         self.seed = seed
         self.job, self.case = self._draw_case(random, job)
+        chance = self._draw_files()
         conditions = self._draw_conditions(random, calm=calm)
+        if chance is not None and not calm:
+            conditions = with_files(conditions, chance)
         self.disturbed = conditions.disturbed
         self.trace = Trace(on=trace)
         self.world = World(conditions, random, self.trace, events_max=self.events_max, seconds_max=self.seconds_max)
         self.world.describe = lambda: describe(self)
         self.storage = SimulatedStorage(self.world)
+        self.files: SimulatedFiles = SimulatedFiles(self.world, self.storage)
         self.network = Network(self.world)
+        #: None: the sinks are the simulator's own.
+        self.file_output = None if chance is None else FileOutput(self.files, chance)
+        self.parts: Parts = self.file_output or SimulatedParts(self.storage, self.case.outputs)
         self.checker = self._make_checker()
         if self.case.timed:
             promises: dict[int, ChannelPromises] = defaultdict(ChannelPromises)
@@ -83,6 +101,7 @@ class Run:
         self.poisoned = False
         self._claims = 0
         self.storage.created = self._file_created
+        self.files.linked = self.checker.file_published
         #: Paths of those that were taken.
         self.savepoints: list[str] = []
         self.plan = self._make_plan(random, calm=calm)
@@ -95,13 +114,19 @@ class Run:
         drawn = random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
         return job or drawn, JOBS[job or drawn](random)
 
+    def _draw_files(self) -> Random | None:
+        """None: no output goes into files. Chance of its own: all else that a seed draws is the same with either."""
+        random = Random(f"files of {self.seed}")
+        may_be = self.case.mode is CheckpointMode.EXACTLY_ONCE and bool(self.case.sinks)
+        return random if may_be and random.random() < FILES_RATE else None
+
     def _draw_conditions(self, random: Random, *, calm: bool) -> Conditions:
         # Without checkpoints nothing survives the driver: a new one would start the job, not go on with it.
         has_checkpoints = self.case.mode is not CheckpointMode.NONE
         return draw_conditions(random, coordinator_may_fail=has_checkpoints, calm=calm)
 
     def _make_checker(self) -> Checker:
-        return Checker(self.world, self.storage, self.case, JOB_ID)
+        return Checker(self.world, self.storage, self.parts, self.case, JOB_ID)
 
     def _make_plan(self, random: Random, *, calm: bool) -> JobPlan:
         is_wide = self.case.pipeline is not None
@@ -134,6 +159,7 @@ class Run:
         if error is None:
             self.checker.savepoint_taken(path)
             self.savepoints.append(path)
+            self.life.milestones.reached(Milestone.SAVED, path)
 
     def touch(self, where: str) -> None:
         """Called by the functions of jobs: the place where they fail."""

@@ -17,9 +17,9 @@ from cutwater.snapshots.storage import MemoryStorage, Storage
 from cutwater.testing.simulation.conditions import StorageFault
 from cutwater.testing.simulation.world import Crashed, Process, World
 
-_OF_LOOK = frozenset({StorageFault.FAIL, StorageFault.SLOW, StorageFault.CRASH_BEFORE, StorageFault.CUT_OFF})
-_OF_READ = _OF_LOOK | {StorageFault.DAMAGED_READ}
-_OF_DELETE = _OF_LOOK | {StorageFault.CRASH_AFTER, StorageFault.LOST_ANSWER, StorageFault.DELAYED}
+OF_LOOK = frozenset({StorageFault.FAIL, StorageFault.SLOW, StorageFault.CRASH_BEFORE, StorageFault.CUT_OFF})
+_OF_READ = OF_LOOK | {StorageFault.DAMAGED_READ}
+OF_DELETE = OF_LOOK | {StorageFault.CRASH_AFTER, StorageFault.LOST_ANSWER, StorageFault.DELAYED}
 _OF_WRITE = frozenset(StorageFault) - {
     StorageFault.LOST_ANSWER,
     StorageFault.DENIED_ANSWER,
@@ -54,27 +54,27 @@ class SimulatedStorage:
         self._deletions = 0
 
     def write(self, path: str, data: bytes) -> None:
-        fault = self._begin("write", path, _OF_WRITE)
+        fault = self.begin("write", path, _OF_WRITE)
         if fault is StorageFault.DELAYED:
-            self._later(path, lambda: self._written(path, data))
+            self.later(path, lambda: self._written(path, data))
         if fault in (StorageFault.HALF, StorageFault.HALF_CRASH):
             self.files.write(path, data[: self._world.random.randrange(len(data) + 1)])
             if fault is StorageFault.HALF_CRASH:
                 self._crash("write")
-            self._end(StorageFault.LOST_ANSWER, path)
+            self.end(StorageFault.LOST_ANSWER, path)
         self._written(path, data)
-        self._end(fault, path)
+        self.end(fault, path)
 
     def create_if_absent(self, path: str, data: bytes) -> bool:
-        fault = self._begin("create", path, _OF_CREATE)
+        fault = self.begin("create", path, _OF_CREATE)
         if fault is StorageFault.DELAYED:
-            self._later(path, lambda: self._created(path, data))
+            self.later(path, lambda: self._created(path, data))
         created = self._created(path, data)
-        self._end(fault, path)
+        self.end(fault, path)
         return created and fault is not StorageFault.DENIED_ANSWER
 
     def read(self, path: str) -> bytes:
-        fault = self._begin("read", path, _OF_READ if OF_SNAPSHOT.search(path) else _OF_LOOK)
+        fault = self.begin("read", path, _OF_READ if OF_SNAPSHOT.search(path) else OF_LOOK)
         data = self.files.read(path)
         return damaged(data, self._world) if fault is StorageFault.DAMAGED_READ else data
 
@@ -85,23 +85,23 @@ class SimulatedStorage:
         Path(local).write_bytes(self.read(path))
 
     def exists(self, path: str) -> bool:
-        self._begin("look for", path, _OF_LOOK)
+        self.begin("look for", path, OF_LOOK)
         return self.files.exists(path)
 
     def size_bytes(self, path: str) -> int | None:
-        self._begin("look at", path, _OF_LOOK)
+        self.begin("look at", path, OF_LOOK)
         return self.files.size_bytes(path)
 
     def list(self, prefix: str) -> list[str]:
-        self._begin("list", prefix, _OF_LOOK)
+        self.begin("list", prefix, OF_LOOK)
         return self.files.list(prefix)
 
     def delete(self, path: str) -> None:
-        fault = self._begin("delete", path, _OF_DELETE)
+        fault = self.begin("delete", path, OF_DELETE)
         if fault is StorageFault.DELAYED:
-            self._later(path, lambda: self.files.delete(path))
+            self.later(path, lambda: self.files.delete(path))
         self.files.delete(path)
-        self._end(fault, path)
+        self.end(fault, path)
 
     def delete_folder(self, path: str) -> None:
         """Not one step: what is deleted before a crash stays deleted."""
@@ -134,7 +134,7 @@ class SimulatedStorage:
             self.created(path)
         return created
 
-    def _later(self, path: str, effect: Callable[[], object]) -> NoReturn:
+    def later(self, path: str, effect: Callable[[], object]) -> NoReturn:
         """It has failed, as far as anybody knows."""
         world = self._world
 
@@ -149,7 +149,7 @@ class SimulatedStorage:
         world.after(world.delay(world.conditions.slow_seconds), lands)
         raise StorageError(f'no answer about "{path}"', detail="the simulator says so, and lets it land later")
 
-    def _begin(self, verb: str, path: str, possible: frozenset[StorageFault]) -> StorageFault | None:
+    def begin(self, verb: str, path: str, possible: frozenset[StorageFault]) -> StorageFault | None:
         world, conditions = self._world, self._world.conditions
         fault: StorageFault | None = None
         rate = conditions.storage_fault_rate
@@ -190,7 +190,7 @@ class SimulatedStorage:
         process = self._world.current
         return process is not None and process.leads and StorageFault.CUT_OFF in self._world.conditions.storage_faults
 
-    def _end(self, fault: StorageFault | None, path: str) -> None:
+    def end(self, fault: StorageFault | None, path: str) -> None:
         if fault is StorageFault.CRASH_AFTER:
             self._crash("write")
         if fault is StorageFault.LOST_ANSWER:

@@ -161,6 +161,10 @@ class UserRun(Run):
         sinks = tuple(uid for uid, node in graph.nodes.items() if node.kind is NodeKind.SINK)
         return plan.name, Case(graph, {}, sinks, _no_output, _no_state, self.user.mode, timed=False)
 
+    def _draw_files(self) -> Random | None:
+        """Its sinks have stand-ins."""
+        return None
+
     def _draw_conditions(self, random: Random, *, calm: bool) -> Conditions:
         conditions = super()._draw_conditions(random, calm=calm)
         rescales = self.reference is not None and self._known.can_be_rescaled
@@ -193,7 +197,7 @@ class UserChecker(Checker):
     """Has no model of the job; knows its output without faults."""
 
     def __init__(self, run: UserRun) -> None:
-        super().__init__(run.world, run.storage, run.case, JOB_ID)
+        super().__init__(run.world, run.storage, run.parts, run.case, JOB_ID)
         self._run = run
 
     def output(self) -> Output:
