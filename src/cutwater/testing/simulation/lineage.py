@@ -43,25 +43,28 @@ class Lineage:
     snapshots: dict[str, Snapshot] = field(default_factory=lambda: {NOTHING: Snapshot(0, frozenset())})
     #: Covered by any snapshot that ever completed: only that may be visible.
     ever_covered: set[Part] = field(default_factory=set)
-    #: Folders, oldest first.
+    #: Folders, oldest first. Ids grow along a line, behind the first: that may come from a journal that is gone.
     _line: list[str] = field(default_factory=lambda: [NOTHING])
 
     @property
     def newest(self) -> Snapshot:
         return self.snapshots[self._line[-1]]
 
+    def _line_before(self, checkpoint: int) -> list[str]:
+        first, *rest = self._line
+        return [first, *(folder for folder in rest if self.snapshots[folder].checkpoint < checkpoint)]
+
     def completed(self, folder: str, checkpoint: int, prepared: Iterable[Part]) -> Snapshot:
         """A checkpoint of the line is complete; one that completes behind a newer one doesn't lengthen the line."""
         made = self.taken(folder, checkpoint, prepared)
         self.ever_covered |= made.covered
-        if checkpoint > self.newest.checkpoint:
+        if self._line_before(checkpoint) == self._line:
             self._line.append(folder)
         return made
 
     def taken(self, folder: str, checkpoint: int, prepared: Iterable[Part]) -> Snapshot:
         """A snapshot that the job itself won't go back to: a savepoint."""
-        older = [self.snapshots[name] for name in self._line if self.snapshots[name].checkpoint < checkpoint]
-        base = older[-1].covered if older else frozenset[Part]()
+        base = self.snapshots[self._line_before(checkpoint)[-1]].covered
         made = self.snapshots[folder] = Snapshot(checkpoint, base | frozenset(prepared))
         return made
 

@@ -12,20 +12,32 @@ from typing import TYPE_CHECKING
 
 import cloudpickle
 
-from cutwater.errors import ConfigurationError, CutwaterError, GraphError, RecoveryRefusedError, SnapshotDamagedError
+from cutwater.errors import (
+    ConfigurationError,
+    CutwaterError,
+    GraphError,
+    RecoveryRefusedError,
+    SerializationError,
+    SnapshotDamagedError,
+)
+from cutwater.graph.model import LogicalGraph
 from cutwater.graph.plan import JobPlan
 from cutwater.protocol.lifecycle import JobState
 from cutwater.protocol.recovery import SnapshotCompleted
 from cutwater.runtime import messages
 from cutwater.runtime.recovering import history_of, with_key_groups_restored
+from cutwater.snapshots.format import Manifest
 from cutwater.snapshots.reader import load_manifest
 from cutwater.snapshots.store import SnapshotStore
 from cutwater.status import JobStatus
+from cutwater.testing.simulation.checkers import folder_of
 from cutwater.testing.simulation.cluster import Cluster, Watcher
 from cutwater.testing.simulation.conditions import Ending, Fault, LifeConditions, Origin, Program
 from cutwater.testing.simulation.lineage import NOTHING
 from cutwater.testing.simulation.milestones import Milestones, milestone_of
+from cutwater.testing.simulation.pipelines.endings import TOTALS
 from cutwater.testing.simulation.storage import below
+from cutwater.testing.simulation.world import Crashed, InvariantBroken
 
 if TYPE_CHECKING:
     from cutwater.testing.simulation.run import Run
@@ -55,7 +67,10 @@ class Life(Watcher):
         self.owner: int = run.life.owner if goes_on else number
         is_last = number == len(run.world.conditions.lives)
         backend = conditions.backend if origin is Origin.SAVEPOINT and is_last else None
-        plan = _program(run, conditions, backend)
+        changed = _changed(run, conditions.program)
+        #: What takes state of the job's own program for what it isn't, or has no place for it.
+        self._incompatible = changed if conditions.program is Program.INCOMPATIBLE else None
+        plan = _program(run, conditions, changed, backend)
         store = SnapshotStore(run.storage.files, plan.job_id, open_other=partial(below, run.storage.files))
         if number > 1:
             run.world.inject(origin)
@@ -83,6 +98,8 @@ class Life(Watcher):
     # What is heard.
 
     def coordinator_says(self, who: str, message: messages.FromCoordinator) -> None:
+        if isinstance(message, messages.DeployAttempt) and self._incompatible is not None:
+            self._starts_another(self._incompatible, message.restore)
         self.run.checker.coordinator_says(who, message)
         reached = milestone_of(message)
         if reached is not None:
@@ -102,7 +119,17 @@ class Life(Watcher):
         if isinstance(failure, RecoveryRefusedError) or is_version:
             return self.world.injected[Fault.DAMAGE_AT_REST] > 0
         is_other = self.conditions.program is Program.INCOMPATIBLE
-        return is_other and isinstance(failure, ConfigurationError | GraphError)
+        return is_other and isinstance(failure, ConfigurationError | GraphError | SerializationError)
+
+    def _starts_another(self, program: LogicalGraph, restore: messages.RestoreOrder) -> None:
+        """A program that would misread what it restores never gets this far; one that finds nothing is ended here."""
+        folder = folder_of(restore)
+        misread = _misread(self.run.plan.logical, program)
+        if folder and (found := misread & _with_state(load_manifest(self.run.storage.files, folder))):
+            raise InvariantBroken("a program that doesn't fit the state is refused", f"{folder}: {sorted(found)}")
+        self.world.note("another program starts, and finds nothing that it would misread")
+        self.cluster.bury()
+        raise Crashed
 
     # How it ends.
 
@@ -186,14 +213,39 @@ def _retained(run: Run) -> list[str]:
     return found
 
 
-def _program(run: Run, conditions: LifeConditions, backend: str | None) -> JobPlan:
+def _changed(run: Run, program: Program) -> LogicalGraph | None:
+    """What another program has in place of the job's own graph, if it has another one."""
+    match program:
+        case Program.SAME:
+            return None
+        case Program.COMPATIBLE:
+            return run.case.variant("compatible", run.world.random)
+        case Program.INCOMPATIBLE:
+            return run.case.variant("incompatible", run.world.random) if run.world.random.random() < 0.7 else None
+
+
+def _misread(own: LogicalGraph, other: LogicalGraph) -> set[str]:
+    """The operators whose state another program has no place for, or takes for that of other aggregates."""
+    return own.nodes.keys() - other.nodes.keys() or {TOTALS}
+
+
+def _with_state(manifest: Manifest) -> set[str]:
+    """The operators that have state by key."""
+    found: set[str] = set()
+    for task in manifest.tasks:
+        found |= {part.operator for part in task.parts if part.kind == "keyed" and part.chunks}
+        found |= {kept.operator for kept in (*task.databases, *task.tables)}
+    return found
+
+
+def _program(run: Run, conditions: LifeConditions, changed: LogicalGraph | None, backend: str | None) -> JobPlan:
     plan = run.plan
     options = plan.options if backend is None else replace(plan.options, state_backend=backend)
     if conditions.program is Program.COMPATIBLE:
         options = replace(options, chaining=not options.chaining)
-    changed = run.case.variant("compatible", run.world.random) if conditions.program is Program.COMPATIBLE else None
     plan = JobPlan.of(plan.name, plan.job_id, changed or plan.logical, options, plan.guarantees)
     if conditions.parallelism is not None:
         plan = plan.at(conditions.parallelism)
-    # A number of key groups that the user gave: one that the state doesn't have.
-    return plan.with_key_groups(OTHER_KEY_GROUPS) if conditions.program is Program.INCOMPATIBLE else plan
+    if conditions.program is Program.INCOMPATIBLE and changed is None:
+        return plan.with_key_groups(OTHER_KEY_GROUPS)  # which a user gave, and the state doesn't have
+    return plan

@@ -29,6 +29,7 @@ from cutwater.protocol.commits import CommitLedger
 from cutwater.protocol.connection_liveness import ConnectionLiveness
 from cutwater.protocol.elements import Barrier, Watermark
 from cutwater.protocol.event_time import SplitClocks
+from cutwater.protocol.group_time import GroupTime
 from cutwater.runtime import chain, deployment, fitting, messages, recovering, routing
 from cutwater.runtime.chain import Chain
 from cutwater.runtime.channels import InputGate
@@ -296,6 +297,17 @@ def _limits_never_lifted() -> Any:
     return patch.object(ReaderOperator, "limit_time", limit_time)
 
 
+def _one_time_for_all_keys() -> Any:
+    original = GroupTime.restored
+
+    def restored(told: Any, **more: Any) -> GroupTime:
+        made = original(told, **more)
+        made.floors.clear()
+        return made
+
+    return patch.object(GroupTime, "restored", restored)
+
+
 @contextmanager
 def _objects_have_two_owners() -> Iterator[None]:
     with ExitStack() as stack:
@@ -357,6 +369,7 @@ BUGS: tuple[PlantedBug, ...] = (
         "at most once: a watermark overtakes a held batch", "event_time_at_most_once", 100, _clock_moves_when_read
     ),
     PlantedBug("a paused source hears of no new limit", "aligned", 20, _limits_never_lifted),
+    PlantedBug("keys that were ahead go back to the slowest task's time", None, 300, _one_time_for_all_keys),
     PlantedBug("a function and the state own one object", None, 300, _objects_have_two_owners),
     PlantedBug("columns of a restored table are taken by position", None, 300, _columns_by_position),
     PlantedBug("a channel that hangs is waited for", None, 300, _silence_is_trusted),

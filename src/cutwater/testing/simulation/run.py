@@ -34,6 +34,10 @@ EVENTS_MAX = 60_000
 SECONDS_MAX = 120.0
 #: Short, so that the silence of a channel that hangs costs few events.
 HEARTBEAT_TIMEOUT_SECONDS = 1.0
+#: Of checkpoints. The last is longer than a run: there nothing but the liveness of channels ends an attempt that hangs.
+TIMEOUTS = ("100ms", "500ms", "10s", "10min")
+#: A barrier needs its time through the many channels of a drawn pipeline.
+WIDE_TIMEOUTS = ("1s", "2s", "10s", "10min")
 #: What zombies may still do after the job has finished.
 AFTERLIFE_SECONDS = 5.0
 
@@ -204,8 +208,7 @@ def draw_options(
             every=random.choice(("4ms", "10ms", "30ms")),
             mode=mode,
             storage="simulated",
-            # A barrier needs its time through the many channels of a drawn pipeline.
-            timeout="10s" if calm else random.choice(("1s", "2s", "10s") if is_wide else ("100ms", "500ms", "10s")),
+            timeout="10s" if calm else random.choice(WIDE_TIMEOUTS if is_wide else TIMEOUTS),
             max_concurrent=random.choice((1, 1, 2)),
             tolerable_failures=random.choice((0, 1, 5)),
             retain=random.choice((1, 2, 3)),
