@@ -221,7 +221,7 @@ def _changed(run: Run, program: Program) -> LogicalGraph | None:
         case Program.COMPATIBLE:
             return run.case.variant("compatible", run.world.random)
         case Program.INCOMPATIBLE:
-            return run.case.variant("incompatible", run.world.random) if run.world.random.random() < 0.7 else None
+            return run.case.variant("incompatible", run.world.random) if run.world.random.random() < 0.9 else None
 
 
 def _misread(own: LogicalGraph, other: LogicalGraph) -> set[str]:
@@ -234,7 +234,7 @@ def _with_state(manifest: Manifest) -> set[str]:
     found: set[str] = set()
     for task in manifest.tasks:
         found |= {part.operator for part in task.parts if part.kind == "keyed" and part.chunks}
-        found |= {kept.operator for kept in (*task.databases, *task.tables)}
+        found |= {database.operator for database in task.databases} | {table.operator for table in task.tables}
     return found
 
 

@@ -102,7 +102,8 @@ class Run:
     def _draw_conditions(self, random: Random, *, calm: bool) -> Conditions:
         # Without checkpoints nothing survives the driver: a new one would start the job, not go on with it.
         has_checkpoints = self.case.mode is not CheckpointMode.NONE
-        return draw_conditions(random, coordinator_may_fail=has_checkpoints, calm=calm)
+        restless = self.case.pipeline is not None and self.case.pipeline.time == "restless"
+        return draw_conditions(random, coordinator_may_fail=has_checkpoints, calm=calm, restless=restless)
 
     def _make_checker(self) -> Checker:
         return Checker(self.world, self.storage, self.case, JOB_ID)
