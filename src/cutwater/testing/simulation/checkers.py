@@ -127,7 +127,7 @@ class Checker(Watcher):
                 if self._completed.get(checkpoint) != attempt:
                     raise InvariantBroken("complete means published", f"checkpoint {checkpoint} is not in the journal")
             case messages.DeployAttempt(attempt=attempt, restore=restore) if attempt == self._newest_claim:
-                self._goes_on(attempt, _folder_of(restore))
+                self._goes_on(attempt, folder_of(restore))
             case _:
                 pass
 
@@ -429,7 +429,7 @@ def _id(entry: SnapshotCompleted) -> int:
     return entry.checkpoint
 
 
-def _folder_of(restore: messages.RestoreOrder) -> str:
+def folder_of(restore: messages.RestoreOrder) -> str:
     """From the root of all there is."""
     inside = (restore.storage_url or "").partition("://")[2].partition("/")[2]
     return f"{inside}/{restore.folder}" if inside else restore.folder

@@ -131,7 +131,9 @@ NEEDS_CHECKPOINTS = COORDINATOR_FAULTS | {Fault.DAMAGE_AT_REST}
 _ORIGINS = {Origin.LATEST: 4, Origin.SAVEPOINT: 4, Origin.OLDER: 3, Origin.NOTHING: 1, Origin.FORGOTTEN: 1}
 #: Where names and places of files matter.
 _ORIGINS_WITH_FILES = _ORIGINS | {Origin.SAVEPOINT: 9, Origin.OLDER: 2, Origin.FORGOTTEN: 6}
-_PROGRAMS = {Program.SAME: 6, Program.COMPATIBLE: 3, Program.INCOMPATIBLE: 2}
+_PROGRAMS = {Program.SAME: 5, Program.COMPATIBLE: 4}
+#: How often a person starts the wrong program before the right one.
+_MISTAKES = 0.4
 #: A moment is mostly counted from one of these.
 _MILESTONES = tuple(milestone for milestone in Milestone if milestone is not Milestone.SAVED)
 _QUIET_AFTER_HORIZONS = 1.5
@@ -192,6 +194,8 @@ class Conditions:
     parallel_background: bool = False
     #: How often a deployment takes long.
     slow_opens: float = 0.0
+    #: How many channels are slower than the others.
+    slow_channels: float = 0.0
     #: How far the wall clocks of two processes are apart.
     skew_seconds: float = 0.0
 
@@ -202,16 +206,21 @@ class Conditions:
 
 
 def draw_conditions(
-    random: Random, *, coordinator_may_fail: bool, calm: bool = False, several_lives: bool = True
+    random: Random,
+    *,
+    coordinator_may_fail: bool,
+    calm: bool = False,
+    several_lives: bool = True,
+    restless: bool = False,
 ) -> Conditions:
-    """The world of a seed."""
+    """The world of a seed. `restless`: the sources are, which shows in event time when the job is rescaled."""
     horizon = random.choice((0.05, 0.1, 0.2, 0.4))
     kinds = [kind for kind in Fault if coordinator_may_fail or kind not in NEEDS_CHECKPOINTS]
     enabled = random.sample(kinds, random.randint(1, len(kinds)))
     storage_kinds = [kind for kind in StorageFault if coordinator_may_fail or kind is not StorageFault.CUT_OFF]
     storage_enabled = random.sample(storage_kinds, random.randint(0, len(storage_kinds)))
     rate = random.choice((0.0, 0.005, 0.01, 0.03, 0.08))
-    lives = 1 if calm or not coordinator_may_fail or not several_lives else random.choice((1, 1, 2, 2, 3))
+    lives = 1 if calm or not coordinator_may_fail or not several_lives else random.choice((1, 2, 2, 3))
     return Conditions(
         step_seconds=random.choice((0.0002, 0.0005, 0.001)),
         line_seconds=random.choice((0.0003, 0.001, 0.004)),
@@ -228,20 +237,27 @@ def draw_conditions(
         notice_seconds=random.choice((0.001, 0.01, 0.05)),
         zombie_seconds=random.choice((0.005, 0.05, 0.3)),
         quiet_after_seconds=horizon * _QUIET_AFTER_HORIZONS,
-        lives=(LifeConditions(()),) if calm else _lives(random, lives, enabled, horizon),
+        lives=(LifeConditions(()),) if calm else _lives(random, lives, enabled, horizon, restless=restless),
         storage_faults=() if calm else tuple(storage_enabled),
         storage_fault_rate=0.0 if calm or not storage_enabled else rate,
         parallel_background=random.random() < 0.5,
         slow_opens=0.0 if calm else random.choice((0.0, 0.0, 0.3)),
+        slow_channels=0.0 if calm else random.choice((0.0, 0.4, 0.4) if restless else (0.0, 0.0, 0.4)),
         skew_seconds=0.0 if calm else random.choice((0.0, 0.0, 0.05, 30.0)),
     )
 
 
-def _lives(random: Random, count: int, enabled: Sequence[Fault], horizon: float) -> tuple[LifeConditions, ...]:
+def _lives(
+    random: Random, count: int, enabled: Sequence[Fault], horizon: float, *, restless: bool
+) -> tuple[LifeConditions, ...]:
     lives: list[LifeConditions] = []
     for number in range(count):
+        if number and random.random() < _MISTAKES:
+            lives.append(_mistaken(random, lives[-1], horizon))
         faults = random.choice((0, 1, 2, 3, 5, 8)) if number == 0 else random.choice((0, 1, 2, 3))
         drawn = [(_moment(random, horizon), random.choice(enabled)) for _ in range(faults)]
+        if restless:
+            drawn += [(Moment(0.0, Milestone.COMPLETED, nth), Fault.RESCALE) for nth in random.sample(range(1, 9), 3)]
         is_last = number == count - 1
         origin = _origin(random, lives[-1]) if lives else Origin.NOTHING
         if not is_last and random.random() < 0.5:
@@ -253,7 +269,7 @@ def _lives(random: Random, count: int, enabled: Sequence[Fault], horizon: float)
                 ending=None if is_last else (_moment(random, horizon), random.choice(list(Ending))),
                 parallelism=random.choice((None, 1, 2, 3, 4)) if number else None,
                 backend=random.choice(BACKENDS) if origin is Origin.SAVEPOINT else None,
-                program=_program(random, is_last=is_last) if number else Program.SAME,
+                program=_weighted(random, _PROGRAMS) if number else Program.SAME,
             )
         )
     return tuple(lives)
@@ -289,16 +305,17 @@ def _failing_over(life: LifeConditions, random: Random) -> LifeConditions:
     return replace(life, faults=(*life.faults, *faults), ending=(end, life.ending[1]))
 
 
+def _mistaken(random: Random, before: LifeConditions, horizon: float) -> LifeConditions:
+    """It is mostly refused, and ends at once."""
+    ending = (_moment(random, horizon), random.choice((Ending.CANCEL, Ending.KILL)))
+    return LifeConditions((), _origin(random, before), ending, program=Program.INCOMPATIBLE)
+
+
 def _origin(random: Random, before: LifeConditions, weights: dict[Origin, int] = _ORIGINS) -> Origin:
     """Who stops a job with a savepoint mostly wants to go on from it."""
     has_savepoint = before.ending is not None and before.ending[1] is Ending.STOP_WITH_SAVEPOINT
     drawn = _weighted(random, weights)
     return Origin.SAVEPOINT if has_savepoint and random.random() < 0.7 else drawn
-
-
-def _program(random: Random, *, is_last: bool) -> Program:
-    drawn = _weighted(random, _PROGRAMS)
-    return Program.SAME if is_last and drawn is Program.INCOMPATIBLE else drawn
 
 
 def _moment(random: Random, horizon: float) -> Moment:

@@ -12,23 +12,34 @@ from typing import TYPE_CHECKING
 
 import cloudpickle
 
-from cutwater.errors import ConfigurationError, CutwaterError, GraphError, RecoveryRefusedError, SnapshotDamagedError
+from cutwater.errors import (
+    ConfigurationError,
+    CutwaterError,
+    GraphError,
+    RecoveryRefusedError,
+    SerializationError,
+    SnapshotDamagedError,
+)
+from cutwater.graph.model import LogicalGraph
 from cutwater.graph.plan import JobPlan
 from cutwater.protocol.lifecycle import JobState
 from cutwater.protocol.recovery import SnapshotCompleted
 from cutwater.runtime import messages
 from cutwater.runtime.recovering import History, check_sinks, history_of, with_key_groups_restored
+from cutwater.snapshots.format import Manifest
 from cutwater.snapshots.reader import load_manifest
 from cutwater.snapshots.store import SnapshotStore
 from cutwater.status import JobStatus
 from cutwater.testing.simulation import registry
+from cutwater.testing.simulation.checkers import folder_of
 from cutwater.testing.simulation.cluster import Cluster, Watcher
 from cutwater.testing.simulation.conditions import Ending, Fault, LifeConditions, Origin, Place, Program
 from cutwater.testing.simulation.file_output import FileOutput
 from cutwater.testing.simulation.lineage import NOTHING
 from cutwater.testing.simulation.milestones import Milestones, milestone_of
+from cutwater.testing.simulation.pipelines.endings import TOTALS
 from cutwater.testing.simulation.storage import below
-from cutwater.testing.simulation.world import InvariantBroken
+from cutwater.testing.simulation.world import Crashed, InvariantBroken
 
 if TYPE_CHECKING:
     from cutwater.testing.simulation.run import Run
@@ -58,6 +69,9 @@ class Life(Watcher):
         self.owner: int = run.life.owner if goes_on else number
         is_last = number == len(run.world.conditions.lives)
         backend = conditions.backend if origin is Origin.SAVEPOINT and is_last else None
+        changed = _changed(run, conditions.program)
+        #: What takes state of the job's own program for what it isn't, or has no place for it.
+        self._incompatible = changed if conditions.program is Program.INCOMPATIBLE else None
         store = SnapshotStore(run.storage.files, run.plan.job_id, open_other=partial(below, run.storage.files))
         if number > 1:
             run.world.inject(origin)
@@ -70,7 +84,7 @@ class Life(Watcher):
         if run.file_output is not None and number > 1:
             _choose_folder(run, run.file_output, history, store)
             run.checker.may_commit()
-        plan = _program(run, conditions, backend)
+        plan = _program(run, conditions, changed, backend)
         plan = with_key_groups_restored(plan, history, store)
         pickled = bytes(cloudpickle.dumps(plan))
         self.cluster = Cluster(self, plan, pickled, history, prefix="" if number == 1 else f"life{number}.")
@@ -89,6 +103,8 @@ class Life(Watcher):
     # What is heard.
 
     def coordinator_says(self, who: str, message: messages.FromCoordinator) -> None:
+        if isinstance(message, messages.DeployAttempt) and self._incompatible is not None:
+            self._starts_another(self._incompatible, message.restore)
         self.run.checker.coordinator_says(who, message)
         reached = milestone_of(message)
         if reached is not None:
@@ -108,7 +124,17 @@ class Life(Watcher):
         if isinstance(failure, RecoveryRefusedError) or is_version:
             return self.world.injected[Fault.DAMAGE_AT_REST] > 0
         is_other = self.conditions.program is Program.INCOMPATIBLE
-        return is_other and isinstance(failure, ConfigurationError | GraphError)
+        return is_other and isinstance(failure, ConfigurationError | GraphError | SerializationError)
+
+    def _starts_another(self, program: LogicalGraph, restore: messages.RestoreOrder) -> None:
+        """A program that would misread what it restores never gets this far; one that finds nothing is ended here."""
+        folder = folder_of(restore)
+        misread = _misread(self.run.plan.logical, program)
+        if folder and (found := misread & _with_state(load_manifest(self.run.storage.files, folder))):
+            raise InvariantBroken("a program that doesn't fit the state is refused", f"{folder}: {sorted(found)}")
+        self.world.note("another program starts, and finds nothing that it would misread")
+        self.cluster.bury()
+        raise Crashed
 
     # How it ends.
 
@@ -213,15 +239,40 @@ def _choose_folder(run: Run, output: FileOutput, history: History, store: Snapsh
         output.if_exists = "append"
 
 
-def _program(run: Run, conditions: LifeConditions, backend: str | None) -> JobPlan:
+def _changed(run: Run, program: Program) -> LogicalGraph | None:
+    """What another program has in place of the job's own graph, if it has another one."""
+    match program:
+        case Program.SAME:
+            return None
+        case Program.COMPATIBLE:
+            return run.case.variant("compatible", run.world.random)
+        case Program.INCOMPATIBLE:
+            return run.case.variant("incompatible", run.world.random) if run.world.random.random() < 0.9 else None
+
+
+def _misread(own: LogicalGraph, other: LogicalGraph) -> set[str]:
+    """The operators whose state another program has no place for, or takes for that of other aggregates."""
+    return own.nodes.keys() - other.nodes.keys() or {TOTALS}
+
+
+def _with_state(manifest: Manifest) -> set[str]:
+    """The operators that have state by key."""
+    found: set[str] = set()
+    for task in manifest.tasks:
+        found |= {part.operator for part in task.parts if part.kind == "keyed" and part.chunks}
+        found |= {database.operator for database in task.databases} | {table.operator for table in task.tables}
+    return found
+
+
+def _program(run: Run, conditions: LifeConditions, changed: LogicalGraph | None, backend: str | None) -> JobPlan:
     plan = run.plan
     options = plan.options if backend is None else replace(plan.options, state_backend=backend)
     if conditions.program is Program.COMPATIBLE:
         options = replace(options, chaining=not options.chaining)
-    changed = run.case.variant("compatible", run.world.random) if conditions.program is Program.COMPATIBLE else None
     logical = run.parts.placed(changed or plan.logical, run.case.mode)
     plan = JobPlan.of(plan.name, plan.job_id, logical, options, plan.guarantees)
     if conditions.parallelism is not None:
         plan = plan.at(conditions.parallelism)
-    # A number of key groups that the user gave: one that the state doesn't have.
-    return plan.with_key_groups(OTHER_KEY_GROUPS) if conditions.program is Program.INCOMPATIBLE else plan
+    if conditions.program is Program.INCOMPATIBLE and changed is None:
+        return plan.with_key_groups(OTHER_KEY_GROUPS)  # which a user gave, and the state doesn't have
+    return plan

@@ -18,6 +18,8 @@ from cutwater.runtime.seams import ChannelId, Element
 from cutwater.testing.simulation.copies import bytes_of
 from cutwater.testing.simulation.world import InvariantBroken, Process, World
 
+SLOW_CHANNEL_SECONDS = 0.01
+
 
 class OneWay:
     """One direction of a line: bytes in order, each after a delay of its own."""
@@ -100,6 +102,7 @@ class Channel:
         self.sender = sender
         self.receiver = receiver
         self._world = network.world
+        self._seconds = _latency_seconds(network.world)
         self._arrived: deque[Element] = deque()
         self._under_way = 0
         self._latest = 0.0
@@ -122,7 +125,7 @@ class Channel:
         if not self._closed:
             world = self._world
             self._under_way += 1
-            self._latest = max(self._latest, world.now + world.delay(world.conditions.channel_seconds))
+            self._latest = max(self._latest, world.now + world.delay(self._seconds))
             # Bytes, as on a wire: the receiver must not share objects with the sender.
             world.at(self._latest, partial(self._deliver, bytes_of(element)))
 
@@ -200,6 +203,13 @@ class Channel:
     @property
     def _name(self) -> str:
         return f"{self.id.edge}:{self.id.sender}→{self.id.receiver}@{self.id.attempt}"
+
+
+def _latency_seconds(world: World) -> float:
+    """Of one channel: what comes over a slow one is overtaken by what comes over others, again and again."""
+    conditions = world.conditions
+    is_slow = conditions.slow_channels and world.random.random() < conditions.slow_channels
+    return SLOW_CHANNEL_SECONDS if is_slow else conditions.channel_seconds
 
 
 class ChannelEnd:

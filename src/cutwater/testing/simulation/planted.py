@@ -8,26 +8,32 @@ does; mostly a tenth of them is enough.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
 import msgspec
+import pyarrow as pa
 
+from cutwater.batches import concatenate
 from cutwater.connectors import file_sink
 from cutwater.connectors.file_sink import FileSink
 from cutwater.connectors.prepared_files import Owner, PreparedFile
-from cutwater.operators import event_time
+from cutwater.operators import event_time, keyed, keyed_folds, process
 from cutwater.operators.event_time import EventTime
+from cutwater.operators.joins import inputs, lookup, waiting
 from cutwater.operators.sink import WriterOperator
 from cutwater.operators.source import ReaderOperator
+from cutwater.operators.windows import operator as windows
 from cutwater.protocol.aligner import BarrierAligner, ChannelEnded
 from cutwater.protocol.checkpoint_events import CheckpointKind
 from cutwater.protocol.commits import CommitLedger
+from cutwater.protocol.connection_liveness import ConnectionLiveness
 from cutwater.protocol.elements import Barrier, Watermark
 from cutwater.protocol.event_time import SplitClocks
-from cutwater.runtime import deployment, messages, recovering
+from cutwater.protocol.group_time import GroupTime
+from cutwater.runtime import chain, deployment, fitting, messages, recovering, routing
 from cutwater.runtime.chain import Chain
 from cutwater.runtime.channels import InputGate
 from cutwater.runtime.checkpointing import Checkpointing
@@ -39,6 +45,7 @@ from cutwater.snapshots.documents import seal
 from cutwater.snapshots.journal import Journal
 from cutwater.snapshots.store import SnapshotStore
 from cutwater.snapshots.writer import Destination, write_task_snapshot
+from cutwater.state.columnar.layout import TableLayout
 from cutwater.state.tables import KeyGroupTable
 from cutwater.testing.simulation import event_time as simulated_event_time
 from cutwater.testing.simulation import registry
@@ -311,6 +318,48 @@ def _names_repeat_in_every_run() -> Any:
     return patch.object(file_sink, "Owner", lambda job_id, uid, run: Owner(job_id, uid, "life1"))
 
 
+def _one_time_for_all_keys() -> Any:
+    original = GroupTime.restored
+
+    def restored(told: Any, **more: Any) -> GroupTime:
+        made = original(told, **more)
+        made.floors.clear()
+        return made
+
+    return patch.object(GroupTime, "restored", restored)
+
+
+@contextmanager
+def _objects_have_two_owners() -> Iterator[None]:
+    with ExitStack() as stack:
+        for module in (routing, chain, process, keyed_folds, keyed, windows, lookup, inputs, waiting):
+            for name in ("copied", "copied_values", "copied_batch"):
+                if hasattr(module, name):
+                    stack.enter_context(patch.object(module, name, lambda shared: shared))
+        yield
+
+
+def _schemas_are_not_compared() -> Any:
+    return patch.object(routing, "joined", lambda parts: [concatenate(parts)])
+
+
+@contextmanager
+def _columns_by_position() -> Iterator[None]:
+    def matched(self: TableLayout, batch: pa.RecordBatch, *, operator: str) -> pa.RecordBatch:
+        first = batch.num_columns - len(self.schema)
+        return pa.RecordBatch.from_arrays(batch.columns[first:], schema=self.schema)
+
+    with (
+        patch.object(TableLayout, "matched", matched),
+        patch.object(fitting, "_check_layouts", lambda graph, manifest, *, drop_unknown: None),
+    ):
+        yield
+
+
+def _silence_is_trusted() -> Any:
+    return patch.object(ConnectionLiveness, "handle", lambda self, event: [])
+
+
 BUGS: tuple[PlantedBug, ...] = (
     PlantedBug("channels are not blocked while barriers align", "deep", 100, _no_blocking),
     PlantedBug("a snapshot is acknowledged before it is durable", "word_count", 100, _acknowledge_before_durable),
@@ -344,4 +393,9 @@ BUGS: tuple[PlantedBug, ...] = (
         "at most once: a watermark overtakes a held batch", "event_time_at_most_once", 100, _clock_moves_when_read
     ),
     PlantedBug("a paused source hears of no new limit", "aligned", 20, _limits_never_lifted),
+    PlantedBug("keys that were ahead go back to the slowest task's time", None, 300, _one_time_for_all_keys),
+    PlantedBug("a function and the state own one object", None, 300, _objects_have_two_owners),
+    PlantedBug("columns of a restored table are taken by position", None, 300, _columns_by_position),
+    PlantedBug("a channel that hangs is waited for", None, 300, _silence_is_trusted),
+    PlantedBug("united batches are joined whatever they are", "restless", 100, _schemas_are_not_compared),
 )

@@ -45,6 +45,10 @@ EVENTS_MAX = 60_000
 SECONDS_MAX = 120.0
 #: Short, so that the silence of a channel that hangs costs few events.
 HEARTBEAT_TIMEOUT_SECONDS = 1.0
+#: Of checkpoints. The last is longer than a run: there nothing but the liveness of channels ends an attempt that hangs.
+TIMEOUTS = ("100ms", "500ms", "10s", "10min")
+#: A barrier needs its time through the many channels of a drawn pipeline.
+WIDE_TIMEOUTS = ("1s", "2s", "10s", "10min")
 #: What zombies may still do after the job has finished.
 AFTERLIFE_SECONDS = 5.0
 
@@ -123,7 +127,8 @@ class Run:
     def _draw_conditions(self, random: Random, *, calm: bool) -> Conditions:
         # Without checkpoints nothing survives the driver: a new one would start the job, not go on with it.
         has_checkpoints = self.case.mode is not CheckpointMode.NONE
-        return draw_conditions(random, coordinator_may_fail=has_checkpoints, calm=calm)
+        restless = self.case.pipeline is not None and self.case.pipeline.time == "restless"
+        return draw_conditions(random, coordinator_may_fail=has_checkpoints, calm=calm, restless=restless)
 
     def _make_checker(self) -> Checker:
         return Checker(self.world, self.storage, self.parts, self.case, JOB_ID)
@@ -230,8 +235,7 @@ def draw_options(
             every=random.choice(("4ms", "10ms", "30ms")),
             mode=mode,
             storage="simulated",
-            # A barrier needs its time through the many channels of a drawn pipeline.
-            timeout="10s" if calm else random.choice(("1s", "2s", "10s") if is_wide else ("100ms", "500ms", "10s")),
+            timeout="10s" if calm else random.choice(WIDE_TIMEOUTS if is_wide else TIMEOUTS),
             max_concurrent=random.choice((1, 1, 2)),
             tolerable_failures=random.choice((0, 1, 5)),
             retain=random.choice((1, 2, 3)),

@@ -25,6 +25,8 @@ Action = Callable[[], None]
 
 #: Operations that wait on top of each other; more would only make the Python stack deep.
 NESTED_PAUSES_MAX = 8
+#: An operation ends only when those on top of it have: when it is so late, no other begins to wait.
+PAUSE_LATE_SECONDS_MAX = 0.5
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -64,7 +66,8 @@ class World:
         self._seconds_max = seconds_max
         self._heap: list[tuple[float, int, Action]] = []
         self._numbered = 0
-        self._pauses = 0
+        #: The ends of all operations that wait, each on top of the one before.
+        self._pauses: list[float] = []
 
     def wall_ms(self) -> int:
         return int((_EPOCH + timedelta(seconds=self.now)).timestamp() * 1000)
@@ -114,13 +117,16 @@ class World:
     def pause(self, seconds: float) -> None:
         """The code that runs now takes this long; everybody else goes on meanwhile."""
         process = self.current
-        if self._pauses >= NESTED_PAUSES_MAX:
+        if (
+            len(self._pauses) >= NESTED_PAUSES_MAX
+            or self.now - min(self._pauses, default=self.now) > PAUSE_LATE_SECONDS_MAX
+        ):
             return
         until = self.now + seconds
-        self._pauses += 1
+        self._pauses.append(until)
         while self._heap and self._heap[0][0] <= until:
             self._next()
-        self._pauses -= 1
+        self._pauses.pop()
         self.now = max(self.now, until)
         self.current = process
         if process is not None and not process.alive:

@@ -22,6 +22,9 @@ from cutwater.testing.simulation.pipelines.rows import Form, Row, plain
 from cutwater.testing.simulation.pipelines.stages import KeyStyle, Site, by_key, keyed, shown_key
 
 Update = Literal["record", "batch"]
+_TOTALS = "totals"
+TOTALS = f"{_TOTALS}-1"
+"""The uid of `RunningTotals`."""
 Found = Counter[Any]
 """Outputs as `plain` makes them, and how often each came."""
 
@@ -219,7 +222,7 @@ class RunningTotals(Running):
         of_column = {"c": agg.count(), "s": agg.sum(column), "lo": agg.min(column), "hi": agg.max(column)}
         of_column["m"] = agg.mean(column)
         aggregates: dict[str, Any] = {name: of_column[name] for name in self.order}
-        settings = site.settings("totals", keyed=True)
+        settings = site.settings(_TOTALS, keyed=True)
         return keyed(stream, self.key).aggregate(update=self.update, **aggregates, **settings)
 
     def total_of(self, output: Any) -> tuple[str, Total]:

@@ -197,7 +197,9 @@ class _Draw:
 
     def _untimed(self) -> Ending:
         random, key = self._random, self._key()
-        match random.choice(("totals", "totals", "reduce", "aggregate", "state", "timer", "window")):
+        match random.choice(
+            ("totals", "totals", "totals", "totals", "reduce", "aggregate", "state", "timer", "window")
+        ):
             case "totals":
                 return self._totals(random.choice(("record", "batch")))
             case "reduce":

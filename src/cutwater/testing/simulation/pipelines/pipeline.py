@@ -115,7 +115,7 @@ class Pipeline:
             stages = (*self.stages, Passed()) if random.random() < 0.5 else self.stages
             parallelism, layout = random.randint(1, 3), random.getrandbits(32)
             return replace(self, ending=ending, stages=stages, parallelism=parallelism, layout=layout)
-        if totals is not None and random.random() < 0.5:
+        if totals is not None and random.random() < 0.8:
             return replace(self, ending=replace(totals, exchanged=True))
         other = replace(self, renamed=True)
         return other if other.graph().nodes.keys() != self.graph().nodes.keys() else None

@@ -33,8 +33,10 @@ Time = Literal["none", "kept", "restless"]
 #: session depends on whether the watermark stops between them: the first session is over, and touches the second.
 TICK_MS = 2
 IDLE_AFTER_SECONDS = 0.01
-RESTLESS_IDLE_AFTER_SECONDS = 0.002
-RESTLESS_PAUSE_SECONDS = 0.004
+RESTLESS_IDLE_AFTER_SECONDS = (0.002, 0.006)
+#: Of splits that run ahead, and of those that bring a row now and then.
+AHEAD_PAUSE_SECONDS = 0.002
+BEHIND_PAUSE_SECONDS = 0.008
 QUIET_SPLIT = "quiet"
 
 
@@ -243,7 +245,7 @@ def _draw_splits(random: Random, bound_ms: int, *, eager: bool, timed: bool, ver
 
 
 def draw_restless(random: Random, uid: str, form: Form) -> DrawnSource:
-    """Its splits run ahead and end soon, or bring a row now and then, and time doesn't wait for them in between."""
+    """Its splits run ahead, or bring a row now and then, and time doesn't wait for them in between."""
     ahead = random.random() < 0.5
     splits: dict[str, list[Row]] = {}
     number = 0
@@ -258,7 +260,11 @@ def draw_restless(random: Random, uid: str, form: Form) -> DrawnSource:
         "bounded",
         0,
         every_seconds=random.choice((0.0, 0.005, 0.02)),
-        idle_after_seconds=RESTLESS_IDLE_AFTER_SECONDS,
+        idle_after_seconds=random.choice(RESTLESS_IDLE_AFTER_SECONDS),
     )
-    pace = Pace(2 if ahead else 1, pause_every=20 if ahead else 1, pause_seconds=RESTLESS_PAUSE_SECONDS)
+    pace = (
+        Pace(2, pause_every=4, pause_seconds=AHEAD_PAUSE_SECONDS)
+        if ahead
+        else Pace(1, pause_every=1, pause_seconds=BEHIND_PAUSE_SECONDS)
+    )
     return DrawnSource(uid, splits, form, True, pace, 0.0, strategy, timed_behind=random.random() < 0.5)
