@@ -143,4 +143,4 @@ def test_what_could_not_be_loaded_once_is_loaded_by_the_next_attempt(what: str, 
     stream.sink_to(NoSink() if what == "sink" else discard(), uid="out")
     env.execute("loads")
     (recovery,) = launcher.job.status().recoveries
-    assert recovery.cause.startswith(f"{fact} can't be loaded in a slot\n  detail: OSError: share not mounted yet")
+    assert recovery.cause.startswith(f"{fact} can't be loaded in a slot (OSError: share not mounted yet)")

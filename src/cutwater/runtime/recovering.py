@@ -176,6 +176,10 @@ def _choose(
         match effect:
             case VerifySnapshot(checkpoint, _):
                 problem = damaged.get(checkpoint) or store.verify(checkpoint)
+                if problem is not None:
+                    # A driver that hung must not fall back to an older snapshot, and commit its output once more,
+                    # because its successor has deleted the newer one.
+                    store.check_not_superseded()
                 event: Event = SnapshotVerified(checkpoint) if problem is None else SnapshotDamaged(checkpoint, problem)
                 effects = recovery.handle(event)
             case RestoreFrom(checkpoint, path, skipped):

@@ -262,6 +262,17 @@ class SnapshotStore:
                 there = restorable(self._journal.entries, self._deletions.files())
                 self._journal.summarise(lambda entry: (entry.checkpoint, entry.attempt) in there)
 
+    def check_not_superseded(self) -> None:
+        """Raises `AttemptFencedError` if a newer attempt has claimed the job since ours. May block."""
+        self.journal()
+        newest, mine = self._journal.newest_claim, self._attempt
+        if mine is not None and newest is not None and newest > mine:
+            raise AttemptFencedError(
+                f"attempt {mine} of job {self.job_id} is superseded",
+                detail=f"attempt {newest} has claimed the job, and may have deleted what this one was to start from",
+                hint="another driver runs this job; this one should end",
+            )
+
     def _refuse_fenced(self, entry: SnapshotCompleted) -> None:
         newest = self._journal.newest_claim
         if newest is None or newest < entry.attempt:
