@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-import msgspec
 import pyarrow as pa
 
 from cutwater.batches import concatenate
@@ -37,7 +36,6 @@ from cutwater.runtime import chain, deployment, fitting, messages, recovering, r
 from cutwater.runtime.chain import Chain
 from cutwater.runtime.channels import InputGate
 from cutwater.runtime.checkpointing import Checkpointing
-from cutwater.runtime.coordinator import Coordinator
 from cutwater.runtime.restoring import OperatorRestore
 from cutwater.runtime.routing import BufferedChannel
 from cutwater.snapshots import journal
@@ -128,17 +126,6 @@ def _ended_channel_counts_no_more() -> Any:
         return [] if isinstance(event, ChannelEnded) else original(self, event)
 
     return patch.object(BarrierAligner, "handle", handle)
-
-
-def _older_attempts_accepted() -> Any:
-    original = Coordinator._handle
-
-    def handle(self: Coordinator, slot: Any, message: Any) -> None:
-        if hasattr(message, "attempt") and self._attempt is not None:
-            message = msgspec.structs.replace(message, attempt=self._attempt.number)
-        original(self, slot, message)
-
-    return patch.object(Coordinator, "_handle", handle)
 
 
 def _wrong_key_groups() -> Any:
@@ -367,7 +354,6 @@ BUGS: tuple[PlantedBug, ...] = (
     PlantedBug("recovery does not commit what the snapshot holds", "word_count", 100, _no_commit_on_recovery),
     PlantedBug("state is restored, but not the source's position", "rebalance", 100, _positions_not_restored),
     PlantedBug("an ended channel no longer counts as arrived", "union", 100, _ended_channel_counts_no_more),
-    PlantedBug("the coordinator believes an older attempt", "rebalance", 400, _older_attempts_accepted),
     PlantedBug("a task restores too few key groups", "rebalance", 100, _wrong_key_groups),
     PlantedBug("a newer claim does not fence", "deep", 100, _no_fencing),
     PlantedBug("a barrier overtakes buffered records", "rebalance", 100, _barrier_overtakes_records),
