@@ -512,4 +512,4 @@ JOBS: dict[str, Callable[[Random], Case]] = {
 }
 #: How often a seed draws each: one by hand as often as one of the grammar.
 WEIGHTS = dict.fromkeys(JOBS, 4) | {"empty_source": 1, "aligned": 2, "idle": 2, "event_time_at_most_once": 2}
-WEIGHTS |= {"pipeline": 40, "restless": 10}
+WEIGHTS |= {"pipeline": 40, "restless": 24}

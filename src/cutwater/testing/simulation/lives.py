@@ -183,6 +183,9 @@ def _origin(run: Run, wanted: Origin) -> tuple[Origin, str | None]:
     if wanted in (Origin.OLDER, Origin.SAVEPOINT) and (older := _retained(run)):
         return Origin.OLDER, f"{SNAPSHOTS}/{run.world.random.choice(older)}"
     if wanted is Origin.FORGOTTEN:
+        # Who deletes a job's checkpoints makes sure that none of its processes is left: numbers begin again.
+        for process in run.world.processes:
+            process.end("its checkpoints are to be deleted")
         run.storage.forget(run.plan.job_id)
         run.checker.forget()
         return wanted, "latest"

@@ -383,5 +383,5 @@ BUGS: tuple[PlantedBug, ...] = (
     PlantedBug("a function and the state own one object", None, 300, _objects_have_two_owners),
     PlantedBug("columns of a restored table are taken by position", None, 300, _columns_by_position),
     PlantedBug("a channel that hangs is waited for", None, 300, _silence_is_trusted),
-    PlantedBug("united batches are joined whatever they are", "restless", 100, _schemas_are_not_compared),
+    PlantedBug("united batches are joined whatever they are", "restless", 300, _schemas_are_not_compared),
 )

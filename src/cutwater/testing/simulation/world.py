@@ -58,6 +58,8 @@ class World:
         #: The process whose code runs right now.
         self.current: Process | None = None
         self.describe: Callable[[], str] = str
+        #: All there ever were.
+        self.processes: list[Process] = []
         #: How often each kind of fault struck.
         self.injected: Counter[Kind] = Counter()
         #: From here on nothing new breaks.
@@ -170,6 +172,7 @@ class Process:
 
     def __init__(self, world: World, name: str) -> None:
         self.world = world
+        world.processes.append(self)
         self.name = name
         self.alive = True
         #: False: it never crashes by itself.

@@ -30,6 +30,7 @@ T = TypeVar("T")
 ROCKSDB_RATE = 0.04
 FORMS: tuple[Form, ...] = ("objects", "typed")
 KEY_STYLES: tuple[KeyStyle, ...] = ("column", "column", "function")
+FIRST_SOURCE = "source0"
 TIMES: dict[Time, int] = {"none": 8, "kept": 8, "restless": 4}
 MODES = {CheckpointMode.EXACTLY_ONCE: 16, CheckpointMode.AT_LEAST_ONCE: 2, CheckpointMode.NONE: 2}
 
@@ -98,7 +99,15 @@ class _Draw:
     def branch(self, uid: str, versions: bool) -> Branch:
         random = self._random
         self.form = random.choice(FORMS)
-        source = draw_source(random, uid, self._time, self.form, versions=versions, may_idle=self.may_idle)
+        source = draw_source(
+            random,
+            uid,
+            self._time,
+            self.form,
+            versions=versions,
+            may_idle=self.may_idle,
+            ahead=uid == FIRST_SOURCE,
+        )
         # What copies versions makes two of one time.
         found = [] if versions else self.stateless(random.choice((0, 0, 1, 2)))
         found += self.fitted(self.common_form)
@@ -173,7 +182,8 @@ class _Draw:
         return ending
 
     def _restless(self) -> Ending:
-        cut, key = self._cut(), self._key()
+        # Long windows that overlap: most of what a key has fired, it could fire again.
+        cut, key = self._random.choice((Cut(100, 20), Cut(100, 20), self._cut())), self._key()
         lateness = self._random.choice((0, 0, 20))
         fold = "aggregate(count,sum)" if lateness else self._fold()
         return windows.RestlessWindows(cut, fold, key, lateness, takes=_needed_by(fold))

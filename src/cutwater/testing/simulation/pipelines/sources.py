@@ -33,10 +33,10 @@ Time = Literal["none", "kept", "restless"]
 #: session depends on whether the watermark stops between them: the first session is over, and touches the second.
 TICK_MS = 2
 IDLE_AFTER_SECONDS = 0.01
-RESTLESS_IDLE_AFTER_SECONDS = (0.002, 0.006)
-#: Of splits that run ahead, and of those that bring a row now and then.
-AHEAD_PAUSE_SECONDS = 0.002
-BEHIND_PAUSE_SECONDS = 0.008
+RESTLESS_IDLE_AFTER_SECONDS = 0.002
+#: Of splits that run ahead, and of those that bring a row now and then: silent in between, most of the time.
+AHEAD_PAUSE_SECONDS = 0.0005
+BEHIND_PAUSE_SECONDS = 0.0035
 QUIET_SPLIT = "quiet"
 
 
@@ -188,11 +188,21 @@ class SilentReader(SplitReader):
 
 
 def draw_source(
-    random: Random, uid: str, time: Time, form: Form, *, versions: bool = False, may_idle: bool = True
+    random: Random,
+    uid: str,
+    time: Time,
+    form: Form,
+    *,
+    versions: bool = False,
+    may_idle: bool = True,
+    ahead: bool = True,
 ) -> DrawnSource:
-    """`versions`: no two rows of a key at one time. `may_idle`: time may go on without a split that is silent."""
+    """`versions`: no two rows of a key at one time. `may_idle`: time may go on without a split that is silent.
+
+    `ahead`: a restless one runs ahead of those that aren't.
+    """
     if time == "restless":
-        return draw_restless(random, uid, form)
+        return draw_restless(random, uid, form, ahead=ahead)
     bound_ms = random.choice((0, 5, 40))
     quiet = time == "kept" and random.random() < 0.3
     eager = quiet or random.random() < 0.5
@@ -244,27 +254,19 @@ def _draw_splits(random: Random, bound_ms: int, *, eager: bool, timed: bool, ver
     return splits
 
 
-def draw_restless(random: Random, uid: str, form: Form) -> DrawnSource:
+def draw_restless(random: Random, uid: str, form: Form, *, ahead: bool) -> DrawnSource:
     """Its splits run ahead, or bring a row now and then, and time doesn't wait for them in between."""
-    ahead = random.random() < 0.5
     splits: dict[str, list[Row]] = {}
     number = 0
     for split in range(2):
         now_ms = 0
         rows = splits[f"part{split}"] = []
-        for _ in range(30 if ahead else 12):
-            now_ms += random.choice((5, 15))
+        for _ in range(60 if ahead else 20):
+            now_ms += random.choice((5, 7))
             rows.append(Row(random.choice(KEYS), number, random.randint(0, 99), now_ms))
             number += 1
     strategy = WatermarkStrategy(
-        "bounded",
-        0,
-        every_seconds=random.choice((0.0, 0.005, 0.02)),
-        idle_after_seconds=random.choice(RESTLESS_IDLE_AFTER_SECONDS),
+        "bounded", random.choice((0, 5)), every_seconds=0.0, idle_after_seconds=RESTLESS_IDLE_AFTER_SECONDS
     )
-    pace = (
-        Pace(2, pause_every=4, pause_seconds=AHEAD_PAUSE_SECONDS)
-        if ahead
-        else Pace(1, pause_every=1, pause_seconds=BEHIND_PAUSE_SECONDS)
-    )
+    pace = Pace(1, pause_every=1, pause_seconds=AHEAD_PAUSE_SECONDS if ahead else BEHIND_PAUSE_SECONDS)
     return DrawnSource(uid, splits, form, True, pace, 0.0, strategy, timed_behind=random.random() < 0.5)
