@@ -17,7 +17,8 @@ from hypothesis import settings
 
 TESTS = Path(__file__).parent
 FOLDERS_WITH_A_MARKER = ("spark", "services", "simulation", "fuzz")
-SPARK_TIMEOUT_SECONDS = 300
+#: Seconds that tests of these folders may take; the rest has what pyproject.toml says.
+TIMEOUTS_SECONDS = {"spark": 300, "simulation": 600}
 
 # A loaded machine makes any deadline per example a lie; a failure prints what reproduces it.
 settings.register_profile("cutwater", deadline=None, print_blob=True)
@@ -31,8 +32,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(marker)
         if folders[:2] == ("unit", "runtime_flight"):
             item.add_marker("threads")
-        if "spark" in folders and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(SPARK_TIMEOUT_SECONDS))
+        if item.get_closest_marker("timeout") is None and folders[0] in TIMEOUTS_SECONDS:
+            item.add_marker(pytest.mark.timeout(TIMEOUTS_SECONDS[folders[0]]))
 
 
 @pytest.fixture(autouse=True)
