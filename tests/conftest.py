@@ -32,8 +32,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(marker)
         if folders[:2] == ("unit", "runtime_flight"):
             item.add_marker("threads")
-        if item.get_closest_marker("timeout") is None and folders[0] in TIMEOUTS_SECONDS:
-            item.add_marker(pytest.mark.timeout(TIMEOUTS_SECONDS[folders[0]]))
+        for folder in set(folders) & set(TIMEOUTS_SECONDS):
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(TIMEOUTS_SECONDS[folder]))
 
 
 @pytest.fixture(autouse=True)
