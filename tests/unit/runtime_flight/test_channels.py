@@ -211,6 +211,8 @@ def test_dropping_at_the_receiver_only_ends_its_thread(make_transport: MakeTrans
     outbox, inbox = connected(make_transport)
     outbox.send(ObjectBatch([1]))
     take(inbox, 1)
+    # Both ends of the link have begun: what they need is not counted as a thread that stayed.
+    assert wait_until(lambda: sum(thread.name == "cutwater-link" for thread in threading.enumerate()) == 2)
     before, _ = _resources()
     inbox.close()
     assert wait_until(lambda: _raises(outbox.has_room), seconds=5)
