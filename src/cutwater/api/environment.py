@@ -136,7 +136,7 @@ class Environment:
         # Every collection is a job of its own: two on one storage must not take each other for an older attempt.
         job_id = f"collect-{uuid.uuid4().hex[:12]}"
         options = self.options
-        if isinstance(options.restart, Unspecified):  # somebody waits for the result: what fails is told at once
+        if isinstance(options.restart, Unspecified):  # the caller waits for the result: what fails is told at once
             options = replace(options, restart=Unspecified(has_storage=False))
         return _wait(self._launch(graph, "collect", LaunchOptions(), require=None, job_id=job_id, job_options=options))
 

@@ -51,7 +51,7 @@ def check_address(host: str, port: int) -> None:
 
 
 def absolute_path(path: str | os.PathLike[str]) -> str:
-    """The path as every process understands it; `file:` URIs are paths, schemes that nobody registered are refused."""
+    """The path as every process understands it; `file:` URIs are paths, schemes that are not registered are refused."""
     if not isinstance(path, str | os.PathLike) or not os.fspath(path):
         raise ConfigurationError("a path must be a non-empty string or a Path", detail=f"it is {path!r}")
     text = os.fspath(path)
