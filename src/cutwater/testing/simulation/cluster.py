@@ -27,6 +27,8 @@ from cutwater.testing.simulation.world import Process, World
 
 #: How long a coordinator goes on that was taken for dead while it waited for the storage.
 CUT_OFF_SECONDS = 2.0
+#: So often in one life: each one cut off while it recovers leaves a driver behind that recovers, too.
+CUT_OFF_MAX = 4
 JOURNAL_LENGTH_MAX = 2
 
 
@@ -267,6 +269,7 @@ class Cluster:
         self._history = history
         self.nodes: list[CoordinatorNode] = []
         self.finished = False
+        self._cut_off = 0
 
     @property
     def official(self) -> CoordinatorNode | None:
@@ -289,12 +292,15 @@ class Cluster:
         node.official = False
         world.after(world.delay(world.conditions.slot_start_seconds), self.start_coordinator)
 
-    def cut_off(self, process: Process) -> None:
-        """The official coordinator is taken for dead in the middle of something."""
+    def cut_off(self, process: Process) -> bool:
+        """Takes the official coordinator for dead in the middle of something, if this is it."""
         official = self.official
-        if official is not None and official.process is process:
-            official.partition(lives_seconds=CUT_OFF_SECONDS)
-            self.replace(official)
+        if official is None or official.process is not process or self._cut_off >= CUT_OFF_MAX:
+            return False
+        self._cut_off += 1
+        official.partition(lives_seconds=CUT_OFF_SECONDS)
+        self.replace(official)
+        return True
 
     def coordinator_ended(self, node: CoordinatorNode) -> None:
         if not node.official or self.finished:

@@ -41,7 +41,7 @@ from cutwater.testing.simulation.world import InvariantBroken, World
 
 JOB_ID = "job"
 #: A run that needs more is stuck; the longest healthy ones need a quarter of it.
-EVENTS_MAX = 60_000
+EVENTS_MAX = 100_000
 SECONDS_MAX = 120.0
 #: Short, so that the silence of a channel that hangs costs few events.
 HEARTBEAT_TIMEOUT_SECONDS = 1.0

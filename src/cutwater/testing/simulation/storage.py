@@ -45,8 +45,8 @@ class SimulatedStorage:
         self.root: str | None = None
         #: Called when a file was created by `create_if_absent`.
         self.created: Callable[[str], None] = lambda path: None
-        #: Called when a process is to be taken for dead.
-        self.cut_off: Callable[[Process], None] = lambda process: None
+        #: Called when a process is to be taken for dead; says whether it is.
+        self.cut_off: Callable[[Process], bool] = lambda process: False
         #: Every path of which all bytes were once there.
         self.ever_whole: set[str] = set()
         self._world = world
@@ -160,12 +160,12 @@ class SimulatedStorage:
             fault = drawn if drawn in possible and not self._was_damaged(drawn, path) else None
         elif rate and world.stormy and self._may_cut_off and world.random.random() < _CUT_OFF_RATE:
             fault = StorageFault.CUT_OFF
+        if fault is StorageFault.CUT_OFF and (world.current is None or not self.cut_off(world.current)):
+            fault = StorageFault.SLOW
         who = world.current.name if world.current is not None else "nobody"
         world.note("%s: %s %s%s", who, verb, path, "" if fault is None else f" ({fault})")
         if fault is not None:
             world.inject(fault)
-        if fault is StorageFault.CUT_OFF and world.current is not None:
-            self.cut_off(world.current)
         if fault in (StorageFault.SLOW, StorageFault.CUT_OFF):
             seconds = world.delay(conditions.slow_seconds) * (2.0 if fault is StorageFault.CUT_OFF else 1.0)
             world.pause(min(seconds, _SLOW_SECONDS_MAX))
