@@ -8,6 +8,7 @@ the context leaves as one batch per input batch, at the event time of the record
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from inspect import isgeneratorfunction
 from itertools import pairwise, repeat
 from typing import Any, Literal, NoReturn
 
@@ -422,12 +423,17 @@ class FunctionOperator(Operator):
         append, sharing = context._outputs.append, context._sharing
         record = kind = None
         try:
+            if isgeneratorfunction(process):  # what it gives needs no look
+                for record in rows:
+                    # Not extend: a generator may call context.emit between two yields.
+                    for output in process(record, context):
+                        append(copied(output) if sharing.on else output)
+                return
             for record in rows:
                 outputs = process(record, context)
                 if outputs is not None:
                     if type(outputs) is not kind:
                         kind = checked_kind(outputs, process, self.context.name, record)
-                    # Not extend: a generator may call context.emit between two yields.
                     for output in outputs:
                         append(copied(output) if sharing.on else output)
         except USER_FAILURES as error:
@@ -441,6 +447,12 @@ class FunctionOperator(Operator):
         append, sharing = context._outputs.append, context._sharing
         record = kind = None
         try:
+            if isgeneratorfunction(process):  # what it gives needs no look
+                for record, key in zip(rows, keys, strict=True):
+                    set_current_key(key)
+                    for output in process(record, context):
+                        append(copied(output) if sharing.on else output)
+                return
             for record, key in zip(rows, keys, strict=True):
                 set_current_key(key)
                 outputs = process(record, context)
