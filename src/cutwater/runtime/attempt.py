@@ -43,7 +43,9 @@ class Attempt:
         self.final: CheckpointId | None = None
 
     def may_say(self, slot: SlotId, message: messages.OfAttempt) -> bool:
-        """A slot speaks for its own tasks, and only if it has some: registering alone gives no say."""
+        """A slot speaks for its own tasks in this attempt, and only if it has some: registering alone gives no say."""
+        if message.attempt != self.number:
+            return False
         match message:
             case messages.SplitRequested() | messages.SplitProgressed():
                 return 0 <= message.subtask < len(self.slots) and self.slots[message.subtask] == slot

@@ -493,7 +493,7 @@ class Coordinator:
                 self._metrics_reported(slot, message.metrics)
             case _:
                 attempt = self._attempt
-                if attempt is not None and message.attempt == attempt.number and attempt.may_say(slot, message):
+                if attempt is not None and attempt.may_say(slot, message):
                     self._handle_of_attempt(slot, attempt, message)
 
     def _metrics_reported(self, slot: SlotId, metrics: SlotMetrics) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from cutwater.protocol.deploying import DeployingSlots
@@ -56,6 +57,12 @@ def test_a_slot_speaks_for_its_own_tasks_only(attempt: Attempt, message: Any) ->
 @pytest.mark.parametrize("message", OF_ANY, ids=lambda message: type(message).__name__)
 def test_a_slot_without_tasks_has_no_say(attempt: Attempt, message: Any) -> None:
     assert [attempt.may_say(slot, message) for slot in (ONE, TWO, STRANGER)] == [True, True, False]
+
+
+@pytest.mark.parametrize("message", [*OF_THE_FIRST_TASK, *OF_ANY], ids=lambda message: type(message).__name__)
+@pytest.mark.parametrize("number", [0, 2])
+def test_nobody_has_a_say_for_another_attempt(attempt: Attempt, message: Any, number: int) -> None:
+    assert not attempt.may_say(ONE, msgspec.structs.replace(message, attempt=AttemptNumber(number)))
 
 
 @pytest.mark.parametrize("subtask", [-1, 2, 10**9])
