@@ -15,6 +15,7 @@ from cutwater.testing.simulation.pipelines.endings import Ending
 from cutwater.testing.simulation.pipelines.grammar import draw_pipeline
 from cutwater.testing.simulation.pipelines.pipeline import Pipeline
 from cutwater.testing.simulation.pipelines.rows import Row, plain
+from cutwater.testing.simulation.pipelines.sources import SPLIT_BYTES
 from cutwater.testing.simulation.pipelines.windows import Cut
 
 pytestmark = pytest.mark.simulation
@@ -36,6 +37,8 @@ def test_every_part_of_the_grammar_is_drawn() -> None:
     assert {pipeline.mode for pipeline in DRAWN} == set(CheckpointMode)
     assert {pipeline.sink for pipeline in DRAWN} == {"transactional", "plain"}
     assert {pipeline.time for pipeline in DRAWN} == {"none", "kept", "restless"}
+    watched = {(drawn.time, branch.source.split_bytes) for drawn in DRAWN for branch in drawn.branches}
+    assert {(time, split_bytes) for time in ("none", "kept") for split_bytes in SPLIT_BYTES} <= watched
 
 
 def test_a_compatible_change_keeps_all_uids_and_the_model() -> None:

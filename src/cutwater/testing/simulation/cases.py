@@ -7,18 +7,32 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Protocol
 
 from cutwater.config import Checkpoints, JobOptions
 from cutwater.graph.model import LogicalGraph
 from cutwater.protocol.modes import CheckpointMode
-from cutwater.testing.simulation.connectors import SimulatedSource
 from cutwater.testing.simulation.pipelines.pipeline import SINK, Change, Pipeline
 
 Read = Mapping[str, list[Any]]
 """By source uid: the records that were read, in no particular order."""
 States = dict[tuple[str, str], dict[Any, Any]]
 """By operator uid and state name: the values by key."""
+
+
+class KnownSource(Protocol):
+    """A source all of whose records are known."""
+
+    #: By the ids of its splits.
+    splits: dict[str, list[Any]]
+
+    def origin_of(self, split: str) -> str:
+        """By which a source recognises what it has found before."""
+        ...
+
+    def read_before(self, split: str, position: int) -> list[Any]:
+        """The records that a reader at this position has read."""
+        ...
 
 
 def _on_simulated_storage() -> JobOptions:
@@ -30,7 +44,7 @@ class Case:
     """A job of one seed."""
 
     graph: LogicalGraph
-    sources: dict[str, SimulatedSource]
+    sources: Mapping[str, KnownSource]
     sinks: tuple[str, ...]
     output: Callable[[Read], Counter[Hashable]]
     state: Callable[[Read], States]

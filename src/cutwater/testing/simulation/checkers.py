@@ -315,8 +315,10 @@ class Checker(Watcher):
             for split, records in source.splits.items():
                 if split in positions and split in unassigned:
                     raise InvariantBroken("a split has one reader", f"{entry}: {uid} {split} is also unassigned")
-                finished = (assigner.complete or split in assigner.known) and split not in unassigned
-                read[uid] += records[: positions.get(split, len(records) if finished else 0)]
+                if split in positions:
+                    read[uid] += source.read_before(split, positions[split])
+                elif split not in unassigned and (assigner.complete or source.origin_of(split) in assigner.known):
+                    read[uid] += records
         return read
 
     def _keyed_state(self, entry: SnapshotCompleted, manifest: Manifest) -> States:

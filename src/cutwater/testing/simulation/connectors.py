@@ -60,6 +60,12 @@ class SimulatedSource(Source):
         found = names if complete else names[: len(names) // 2]
         return Discovery(tuple(Split(name, b"") for name in found), complete)
 
+    def origin_of(self, split: str) -> str:
+        return split
+
+    def read_before(self, split: str, position: int) -> list[Any]:
+        return self.splits[split][:position]
+
     def reader(self, split: Split, position: Any) -> SplitReader:
         records = self.splits[split.id]
         if not records and self._quiet_until_ms is not None:
@@ -67,23 +73,37 @@ class SimulatedSource(Source):
         return SimulatedReader(records, 0 if position is None else position, steady=self._steady)
 
 
+class Hiccups:
+    """Now and then, as the conditions say, a reader has nothing for a while."""
+
+    def __init__(self, *, never: bool = False) -> None:
+        self._never = never
+        #: None: it has none now.
+        self.ends_at: float | None = None
+
+    def has_one(self, now_seconds: float) -> bool:
+        world = registry.current().world
+        if self.ends_at is None and not self._never and world.random.random() < world.conditions.hiccups:
+            self.begin(now_seconds, world.conditions.hiccup_seconds)
+        if self.ends_at is not None and now_seconds >= self.ends_at:
+            self.ends_at = None
+        return self.ends_at is not None
+
+    def begin(self, now_seconds: float, mean_seconds: float) -> None:
+        self.ends_at = now_seconds + registry.current().world.delay(mean_seconds)
+
+
 class SimulatedReader(SplitReader):
-    """Has nothing now and then, as the conditions say."""
+    """Has hiccups, unless it is steady."""
 
     def __init__(self, records: list[Any], index: int, *, steady: bool) -> None:
         self._records = records
-        self._steady = steady
         self._index = index
-        self._wake_at: float | None = None
+        self._hiccups = Hiccups(never=steady)
 
     def read(self, limit: int, now_seconds: float) -> Batch | None:
-        world = registry.current().world
-        if self._wake_at is None and not self._steady and world.random.random() < world.conditions.hiccups:
-            self._wake_at = now_seconds + world.delay(world.conditions.hiccup_seconds)
-        if self._wake_at is not None:
-            if now_seconds < self._wake_at:
-                return None
-            self._wake_at = None
+        if self._hiccups.has_one(now_seconds):
+            return None
         records = self._records[self._index : self._index + limit]
         self._index += len(records)
         return ObjectBatch(records) if records else None
@@ -97,7 +117,7 @@ class SimulatedReader(SplitReader):
         return self._index >= len(self._records)
 
     def wake_at(self) -> float | None:
-        return self._wake_at
+        return self._hiccups.ends_at
 
 
 class SimulatedSink(Sink):

@@ -8,7 +8,7 @@ other in time. Restless ones fall silent for longer than `idle_after` and then g
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from cutwater.protocol.event_time import WatermarkStrategy
 from cutwater.protocol.splits import Split
 from cutwater.testing.simulation import registry
 from cutwater.testing.simulation.connectors import SimulatedReader, SimulatedSource
+from cutwater.testing.simulation.pipelines.folders import WatchedFolder
 from cutwater.testing.simulation.pipelines.functions import everything
 from cutwater.testing.simulation.pipelines.rows import KEYS, SCHEMA, Form, Row, objects_of, time_of, typed_of
 from cutwater.testing.simulation.pipelines.stages import Site
@@ -38,6 +39,10 @@ RESTLESS_IDLE_AFTER_SECONDS = 0.002
 AHEAD_PAUSE_SECONDS = 0.0005
 BEHIND_PAUSE_SECONDS = 0.0035
 QUIET_SPLIT = "quiet"
+#: What could be a watched folder is one so often.
+WATCHED_RATE = 0.4
+#: Files are one split each, or several.
+SPLIT_BYTES = (1 << 20, 1 << 20, 150, 60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,8 @@ class DrawnSource:
     strategy: WatermarkStrategy | None
     #: Timestamps are assigned by an operator of their own, behind the source.
     timed_behind: bool = False
+    #: Of a watched folder with a file for each of `splits`: the size of its splits.
+    split_bytes: int | None = None
 
     @property
     def operator(self) -> str:
@@ -81,7 +88,9 @@ class DrawnSource:
             words.append("restless" if self.pace.pause_every else "idle")
         elif self.pace.pause_every:
             words.append("slow")
-        if self.grows_every_seconds:
+        if self.split_bytes is not None:
+            words.append("watched")
+        elif self.grows_every_seconds:
             words.append("growing")
         words += [] if self.strategy is None else ["timed"]
         words.append(self.form)
@@ -97,7 +106,12 @@ class DrawnSource:
             return stream.assign_timestamps("t", self.strategy, unit="ms", **settings)
         return stream.assign_timestamps(time_of, self.strategy, **settings)
 
-    def source(self) -> PacedSource:
+    def source(self) -> PacedSource | WatchedFolder:
+        if self.split_bytes is not None:
+            grows_every, batch = self.grows_every_seconds, self.pace.batch
+            return WatchedFolder(
+                self.uid, self.splits, grows_every=grows_every, split_bytes=self.split_bytes, batch=batch
+            )
         batch_of = typed_of if self.form == "typed" else objects_of
         schema = SCHEMA if self.form == "typed" else None
         return PacedSource(
@@ -164,7 +178,7 @@ class PacedReader(SimulatedReader):
         every = self._pace.pause_every
         if every is not None and self._index - self._paused_at >= every:
             self._paused_at = self._index
-            self._wake_at = now_seconds + registry.current().world.delay(self._pace.pause_seconds)
+            self._hiccups.begin(now_seconds, self._pace.pause_seconds)
         batch = super().read(min(limit, self._pace.batch), now_seconds)
         return None if batch is None else self._batch_of(batch.values)
 
@@ -220,7 +234,18 @@ def draw_source(
     may_grow = time == "none" or not eager
     grows_every_seconds = random.choice((0.0, 0.0, 0.02)) if may_grow else 0.0
     pace = _draw_pace(random, steady=idle_after is not None)
-    return DrawnSource(uid, splits, form, eager, pace, grows_every_seconds, strategy)
+    drawn = DrawnSource(uid, splits, form, eager, pace, grows_every_seconds, strategy)
+    return drawn if eager or form == "typed" else _perhaps_watched(drawn)
+
+
+def _perhaps_watched(drawn: DrawnSource) -> DrawnSource:
+    """Chance of its own: all else that a seed draws is the same with either."""
+    random = Random(repr(drawn.splits))
+    if random.random() >= WATCHED_RATE:
+        return drawn
+    return replace(
+        drawn, grows_every_seconds=random.choice((0.002, 0.01, 0.03)), split_bytes=random.choice(SPLIT_BYTES)
+    )
 
 
 def _draw_pace(random: Random, *, steady: bool) -> Pace:
