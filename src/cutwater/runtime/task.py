@@ -157,7 +157,7 @@ class Task:
         self._execute(self._aligner.handle(CheckpointTriggered(checkpoint)))
 
     def cancel(self, checkpoint: CheckpointId) -> None:
-        self._forget(checkpoint)
+        self._forget(checkpoint)  # and none but this: an older one may still be on its way
         self._execute(self._aligner.handle(CheckpointCancelled(checkpoint)))
 
     def completed(self, checkpoint: CheckpointId) -> None:
@@ -305,6 +305,8 @@ class Task:
         started = clock.now_seconds()
         aligned = started - self._aligning_since_seconds if self._aligning_since_seconds is not None else 0.0
         self.metrics.alignment_seconds += aligned
+        for older in [other for other in (*self._triggered_ms, *self._savepoints) if other < checkpoint]:
+            self._forget(older)
         triggered_ms, savepoint = self._forget(checkpoint)
         delayed = max(0.0, (clock.wall_ms() - triggered_ms) / 1_000 - aligned) if triggered_ms is not None else 0.0
         frozen = self.chain.freeze(checkpoint)
@@ -333,9 +335,6 @@ class Task:
 
     def _forget(self, checkpoint: CheckpointId) -> tuple[int | None, str]:
         """When the checkpoint was triggered, if that is known, and where it goes if it is a savepoint."""
-        for older in [other for other in self._triggered_ms if other < checkpoint]:
-            del self._triggered_ms[older]
-            self._savepoints.pop(older, None)
         return self._triggered_ms.pop(checkpoint, None), self._savepoints.pop(checkpoint, "")
 
     def _end_of_snapshot(self) -> float:
