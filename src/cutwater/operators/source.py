@@ -252,8 +252,9 @@ class ReaderOperator(SourceOperator):
         now_seconds = self.context.now_seconds()
         self._open_waiting()
         unasked = len(self._open)
-        # Before the coordinator has said anything, no split yet doesn't mean that there is none.
-        if not unasked and self._event_time is not None and not self._held and self._heard:
+        # Before the coordinator has said anything, no split yet doesn't mean that there is none. And who has read
+        # everything ends: to fall idle before would let time pass those who wait for that end.
+        if not unasked and self._event_time is not None and not self._held and self._heard and not self._no_more:
             expects_one = self._had_split or not self._source.eager
             self._event_time.clocks.without_splits(now_seconds, expects_one=expects_one)
         while unasked:

@@ -212,6 +212,12 @@ def test_an_eager_task_that_got_no_split_is_idle_as_soon_as_it_knows(task: Any) 
     assert (before, poll(chain, 2), chain.metrics.source_may_lag) == ([], ["idle"], False)
 
 
+def test_an_eager_task_that_never_gets_a_split_ends_without_being_idle(task: Any) -> None:
+    chain = opened(task)
+    chain.operator.no_more_splits()
+    assert (poll(chain, 2), chain.operator.finished) == ([], True)
+
+
 def test_a_lazy_task_that_waits_for_its_next_split_is_idle_after_a_while(task: Any) -> None:
     chain = opened(task, "10", eager=False, idle_after_seconds=5.0)
     poll(chain, 2)
