@@ -68,7 +68,7 @@ class RecoveryStatus:
     """A failure and how long the way back took, each time counted from the moment it was noticed."""
 
     attempt: int
-    """The attempt that failed."""
+    """The attempt that failed; 0: none could begin."""
     cause: str
     noticed_at_seconds: float
     restored_checkpoint: int | None = None

@@ -105,7 +105,8 @@ def _recovered(recovery: RecoveryStatus) -> str:
     start = f"chk-{recovery.restored_checkpoint}" if recovery.restored_checkpoint is not None else "the beginning"
     fact = recovery.cause.partition("\n")[0]
     seconds = recovery.deployed_seconds
-    return f"attempt {recovery.attempt} failed: {fact}" + (
+    what = f"attempt {recovery.attempt} failed" if recovery.attempt else "no attempt could begin"
+    return f"{what}: {fact}" + (
         f"; going on from {start} after {seconds:.2f} s" if seconds is not None else ""
     )
 

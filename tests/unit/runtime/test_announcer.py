@@ -63,6 +63,13 @@ def test_each_recovery_and_warning_is_told_once_though_only_the_newest_are_kept(
     ]
 
 
+def test_a_failure_before_any_attempt_has_no_number(announcer: Announcer, caplog: pytest.LogCaptureFixture) -> None:
+    announcer.update(replace(RUNNING, recoveries=(failed(0),), restarts=1), 0.0)
+    assert caplog.messages == [
+        'job "orders": no attempt could begin: cause 0; going on from the beginning after 1.00 s'
+    ]
+
+
 def test_a_recovery_that_failed_itself_is_told_once(announcer: Announcer, caplog: pytest.LogCaptureFixture) -> None:
     first, second = failed(1, None), failed(2, None)
     announcer.update(replace(RUNNING, recoveries=(first,), restarts=1), 0.0)
