@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -156,13 +156,14 @@ def recover(plan: JobPlan, store: SnapshotStore, history: History) -> Recovered:
     attempt, entries = store.claim_attempt(run)
     recovery = Recovery([*history.relevant(entries), AttemptClaimed(attempt, run)], attempt)
     restored, skipped = _choose(recovery, store, dict(history.damaged))
-    claimed = None
-    if restored is None and history.restore_path is not None:
-        restored = _from_path(history.restore_path, store)
-        claimed = history.restore_path if history.claim else None
+    path = history.restore_path if restored is None else None
+    if path is not None:
+        restored = _from_path(path, store)
     if restored is not None:
         check_fits(plan.graph, restored.manifest, drop_unknown=history.allow_non_restored_state)
-    _recover_sinks(plan, restored, attempt, run)
+    with nullcontext() if path is None else _nothing_older(path):  # sinks read what a savepoint has for them
+        _recover_sinks(plan, restored, attempt, run)
+    claimed = path if history.claim else None
     kept = store.still_there(history.relevant(entries))
     return Recovered(attempt, store.next_checkpoint(entries), restored, skipped, kept, claimed, run)
 
@@ -199,16 +200,23 @@ def _choose(
 def _from_path(path: str, store: SnapshotStore) -> Restored:
     root, folder = split_url(path)
     storage = store.open_other(root)
-    try:
+    with _nothing_older(path):
         manifest = load_manifest(storage, folder, secret=store.secret)
-    except SnapshotUntrustedError:
-        raise
-    except SnapshotDamagedError as error:
-        raise damaged_at(path, f"{error.fact}: {error.detail}") from error
     problem = verify(storage, folder, manifest)
     if problem is not None:
         raise damaged_at(path, problem)
     return Restored(manifest, storage, folder, root)
+
+
+@contextmanager
+def _nothing_older(path: str) -> Iterator[None]:
+    """Damage is final: the snapshot is the one that the user named."""
+    try:
+        yield
+    except SnapshotUntrustedError:
+        raise
+    except SnapshotDamagedError as error:
+        raise damaged_at(path, f"{error.fact}: {error.detail}") from error
 
 
 def damaged_at(path: str, problem: str) -> RecoveryRefusedError:

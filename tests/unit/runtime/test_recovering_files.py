@@ -13,7 +13,7 @@ import pytest
 
 import cutwater as cw
 from cutwater.batches import ObjectBatch
-from cutwater.errors import AttemptFencedError, ConfigurationError
+from cutwater.errors import AttemptFencedError, ConfigurationError, RecoveryRefusedError
 from cutwater.operators.contract import OperatorSnapshot
 from cutwater.operators.sink import WriterOperator
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
@@ -140,6 +140,17 @@ def test_a_savepoint_needs_nothing_of_the_folder_that_it_was_taken_in(tmp_path: 
     for folder in ("new", "newer", "new"):
         Driver(tmp_path, tmp_path / folder, restore=path)
     assert (lines(tmp_path / "new"), lines(tmp_path / "newer")) == (["a"], ["a"])
+
+
+def test_a_savepoint_whose_copy_of_the_output_is_damaged_is_refused_at_once(tmp_path: Path) -> None:
+    job = Driver(tmp_path, tmp_path / "out")
+    job.write("a")
+    path = job.savepoint(1)
+    (copy,) = (tmp_path / "savepoints" / "s-1" / "attached").iterdir()
+    copy.write_bytes(b"?" * copy.stat().st_size)
+    with pytest.raises(RecoveryRefusedError, match=copy.name):
+        Driver(tmp_path, tmp_path / "new", restore=path)
+    assert lines(tmp_path / "new") == []
 
 
 def test_a_savepoint_takes_nothing_from_the_job_that_goes_on(tmp_path: Path) -> None:
