@@ -6,7 +6,7 @@ manifests in the background and passes on the outcome. On the coordinator's thre
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, assert_never
 
 from cutwater.errors import AttemptFencedError, CutwaterError, OperationsError
@@ -14,6 +14,7 @@ from cutwater.graph.plan import JobPlan
 from cutwater.protocol import checkpoint_events as events
 from cutwater.protocol.checkpoint_coordinator import CheckpointCoordinator
 from cutwater.protocol.checkpoint_events import CheckpointKind, CheckpointPolicy
+from cutwater.protocol.discarding import Discarding
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
 from cutwater.runtime import messages
 from cutwater.runtime.job_status import StatusBoard
@@ -78,8 +79,7 @@ class Checkpointing:
         self._machine = CheckpointCoordinator(_policy(plan))
         self._pending: dict[CheckpointId, PendingManifest] = {}
         self._attempt = AttemptNumber(0)
-        #: Snapshots to be deleted, and the checkpoints that have to end before.
-        self._delayed: dict[CheckpointId, set[CheckpointId]] = {}
+        self._discarding = Discarding()
         #: Where requested savepoints are to go, by request; and where those under way go.
         self._targets: dict[str, str] = {}
         self._savepoints: dict[CheckpointId, str] = {}
@@ -98,9 +98,7 @@ class Checkpointing:
     def stop(self) -> None:
         self._handle(events.AttemptStopped())
         self._pending.clear()
-        delayed, self._delayed = list(self._delayed), {}
-        for checkpoint in delayed:
-            self._discard(checkpoint)
+        self._discard(self._discarding.all_over())
 
     def take_final(self) -> None:
         """All input was processed: one last checkpoint, with which the job ends."""
@@ -154,7 +152,7 @@ class Checkpointing:
                 case events.NotifyAborted():
                     self._aborted(effect)
                 case events.DiscardSnapshot(checkpoint):
-                    self._discard_later(checkpoint)
+                    self._discard(self._discarding.wanted(checkpoint))
                 case events.RefuseRequest(request, reason):
                     self._job.request_answered(request, "", reason)
                 case events.FailAttempt(reason):
@@ -170,6 +168,7 @@ class Checkpointing:
         if effect.kind is CheckpointKind.SAVEPOINT and effect.request is not None:
             name = savepoint_name(self.plan.job_id, effect.checkpoint, self._new_token()[:_TOKEN_LENGTH])
             savepoint = self._savepoints[effect.checkpoint] = f"{self._targets.pop(effect.request)}/{name}"
+        self._discarding.triggered(effect.checkpoint)
         now, states = self._clock.now_seconds(), self._job.source_states()
         self._pending[effect.checkpoint] = PendingManifest(
             effect.checkpoint, effect.kind, effect.attempt, now, states, savepoint
@@ -184,6 +183,7 @@ class Checkpointing:
         store = self._store
 
         def done(_: Any, error: BaseException | None) -> None:
+            self._discard(self._discarding.published(effect.checkpoint))
             self._on_published(effect.attempt, effect.checkpoint, error)
 
         def publish() -> None:
@@ -192,6 +192,7 @@ class Checkpointing:
             else:
                 store.publish(manifest)
 
+        self._discarding.publishing(effect.checkpoint)
         self._background.submit(publish, done)
 
     def _on_published(self, attempt: AttemptNumber, checkpoint: CheckpointId, error: BaseException | None) -> None:
@@ -216,7 +217,7 @@ class Checkpointing:
         path = self._savepoints.pop(effect.checkpoint, "")
         if effect.request is not None:
             self._job.request_answered(effect.request, path, None)
-        self._run_delayed(effect.checkpoint)
+        self._discard(self._discarding.over(effect.checkpoint))
 
     def _aborted(self, effect: events.NotifyAborted) -> None:
         pending = self._pending.pop(effect.checkpoint, None)
@@ -225,12 +226,7 @@ class Checkpointing:
         self._job.tell_all(messages.CheckpointAborted(effect.attempt, effect.checkpoint))
         if effect.request is not None:
             self._job.request_answered(effect.request, "", effect.reason)
-        self._run_delayed(effect.checkpoint)
-
-    def _discard_later(self, checkpoint: CheckpointId) -> None:
-        """Not before the checkpoints that are under way are over: they may name files of this one."""
-        self._delayed[checkpoint] = set(self._machine.pending) - {checkpoint}
-        self._run_delayed(checkpoint)
+        self._discard(self._discarding.over(effect.checkpoint))
 
     def _on_swept(self, _: Any, error: BaseException | None) -> None:
         if error is not None:
@@ -248,14 +244,11 @@ class Checkpointing:
 
         self._background.submit(lambda: dispose(claimed), done)
 
-    def _run_delayed(self, over: CheckpointId) -> None:
-        for checkpoint, awaited in list(self._delayed.items()):
-            awaited.discard(over)
-            if not awaited:
-                del self._delayed[checkpoint]
-                self._discard(checkpoint)
+    def _discard(self, checkpoints: Sequence[CheckpointId]) -> None:
+        for checkpoint in checkpoints:
+            self._discard_one(checkpoint)
 
-    def _discard(self, checkpoint: CheckpointId) -> None:
+    def _discard_one(self, checkpoint: CheckpointId) -> None:
         def done(_: Any, error: BaseException | None) -> None:
             if error is not None:
                 self._board.warn(f"snapshot chk-{checkpoint} could not be deleted: {error}")
