@@ -106,9 +106,7 @@ def _recovered(recovery: RecoveryStatus) -> str:
     fact = recovery.cause.partition("\n")[0]
     seconds = recovery.deployed_seconds
     what = f"attempt {recovery.attempt} failed" if recovery.attempt else "no attempt could begin"
-    return f"{what}: {fact}" + (
-        f"; going on from {start} after {seconds:.2f} s" if seconds is not None else ""
-    )
+    return f"{what}: {fact}" + (f"; going on from {start} after {seconds:.2f} s" if seconds is not None else "")
 
 
 def _make_sure_that_somebody_listens() -> None:

@@ -95,6 +95,11 @@ class Checker(Watcher):
         """The life that begins goes on from nothing."""
         return (self._newest_of_life or self._asked_for) == NOTHING
 
+    def holds_output_alone(self, folder: str) -> bool:
+        """The snapshot has prepared output that never became visible."""
+        snapshot = self.lineage.snapshots.get(folder)
+        return snapshot is not None and bool(snapshot.prepared - self._parts.visible())
+
     def may_commit(self) -> None:
         """What the life goes on from is known, and where its output goes: it commits before it says that it goes on."""
         lives = self._world.conditions.lives

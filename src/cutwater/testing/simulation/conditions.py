@@ -214,7 +214,7 @@ def draw_conditions(
     restless: bool = False,
 ) -> Conditions:
     """The world of a seed. `restless`: the sources are, which shows in event time when the job is rescaled."""
-    horizon = random.choice((0.05, 0.1, 0.2, 0.4))
+    horizon = random.choice((0.2, 0.4) if restless else (0.05, 0.1, 0.2, 0.4))
     kinds = [kind for kind in Fault if coordinator_may_fail or kind not in NEEDS_CHECKPOINTS]
     enabled = random.sample(kinds, random.randint(1, len(kinds)))
     storage_kinds = [kind for kind in StorageFault if coordinator_may_fail or kind is not StorageFault.CUT_OFF]
@@ -257,7 +257,7 @@ def _lives(
         faults = random.choice((0, 1, 2, 3, 5, 8)) if number == 0 else random.choice((0, 1, 2, 3))
         drawn = [(_moment(random, horizon), random.choice(enabled)) for _ in range(faults)]
         if restless:
-            drawn += [(Moment(0.0, Milestone.COMPLETED, nth), Fault.RESCALE) for nth in random.sample(range(1, 9), 3)]
+            drawn += [(Moment(0.0, Milestone.COMPLETED, nth), Fault.RESCALE) for nth in random.sample(range(1, 7), 3)]
         is_last = number == count - 1
         origin = _origin(random, lives[-1]) if lives else Origin.NOTHING
         if not is_last and random.random() < 0.5:

@@ -51,7 +51,7 @@ def _struck(run: Run, fault: Fault) -> bool:
         case Fault.DAMAGE_AT_REST:
             return _damage(run)
         case Fault.RESCALE:
-            return _rescale(run, run.world.random.choice((1, 2, 3, 4)), tries=REQUEST_TRIES)
+            return _rescale(run, run.world.random.choice(_other_parallelisms(run)), tries=REQUEST_TRIES)
         case Fault.SAVEPOINT:
             return _take_savepoint(run, tries=REQUEST_TRIES)
         case _:
@@ -140,6 +140,12 @@ def _take_savepoint(run: Run, *, tries: int) -> bool:
     official.coordinator.savepoint(SAVEPOINTS, answer)
     official.process.wake()
     return True
+
+
+def _other_parallelisms(run: Run) -> list[int]:
+    official = run.cluster.official
+    now = None if official is None else official.coordinator.plan.graph.slots_needed
+    return [parallelism for parallelism in (1, 2, 3, 4) if parallelism != now]
 
 
 def _rescale(run: Run, parallelism: int, *, tries: int) -> bool:

@@ -48,6 +48,8 @@ SNAPSHOTS = "simulated://snapshots"
 SAVEPOINTS = "simulated://savepoints"
 #: A person who hears nothing asks again.
 ASK_AGAIN_SECONDS = 0.05
+#: How often a life goes on from a savepoint that has output which is nowhere else, if there is one.
+NEEDED_RATE = 0.7
 #: Another number than the jobs have.
 OTHER_KEY_GROUPS = 8
 
@@ -178,6 +180,9 @@ class Life(Watcher):
 
 def _origin(run: Run, wanted: Origin) -> tuple[Origin, str | None]:
     """What there is to go on from, and how a launch asks for it."""
+    needed = [path for path in run.savepoints if run.checker.holds_output_alone(_folder_of_savepoint(path))]
+    if needed and run.world.random.random() < NEEDED_RATE:
+        return Origin.SAVEPOINT, run.world.random.choice(needed)
     if wanted is Origin.SAVEPOINT and run.savepoints:
         return wanted, run.world.random.choice(run.savepoints)
     if wanted in (Origin.OLDER, Origin.SAVEPOINT) and (older := _retained(run)):
@@ -194,6 +199,10 @@ def _origin(run: Run, wanted: Origin) -> tuple[Origin, str | None]:
     return Origin.LATEST, "latest"
 
 
+def _folder_of_savepoint(path: str) -> str:
+    return path.removeprefix(f"{SAVEPOINTS}/")
+
+
 def _asked_for(origin: Origin, restore: str | None) -> str | None:
     match origin:
         case Origin.LATEST:
@@ -203,7 +212,7 @@ def _asked_for(origin: Origin, restore: str | None) -> str | None:
             return restore.removeprefix(f"{SNAPSHOTS}/")
         case Origin.SAVEPOINT:
             assert restore is not None
-            return restore.removeprefix(f"{SAVEPOINTS}/")
+            return _folder_of_savepoint(restore)
         case Origin.NOTHING | Origin.FORGOTTEN:
             return NOTHING
 

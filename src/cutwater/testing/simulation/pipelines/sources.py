@@ -287,7 +287,7 @@ def draw_restless(random: Random, uid: str, form: Form, *, ahead: bool) -> Drawn
         now_ms = 0
         rows = splits[f"part{split}"] = []
         for _ in range(60 if ahead else 20):
-            now_ms += random.choice((5, 7))
+            now_ms += random.choice((10, 14) if ahead else (5, 7))
             rows.append(Row(random.choice(KEYS), number, random.randint(0, 99), now_ms))
             number += 1
     strategy = WatermarkStrategy(
