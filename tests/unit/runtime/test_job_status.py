@@ -1,22 +1,13 @@
 from __future__ import annotations
 
+from tests.unit.runtime.task_rig import StoppedClock
+
 from cutwater.config import JobOptions
 from cutwater.errors import JobFailedError, OperationsError, SlotsMissingError, UserFunctionError
 from cutwater.graph.model import LogicalGraph
 from cutwater.graph.plan import JobPlan
 from cutwater.protocol.lifecycle import JobState
 from cutwater.runtime.job_status import StatusBoard
-
-
-class StoppedClock:
-    def now_seconds(self) -> float:
-        return 0.0
-
-    def wall_ms(self) -> int:
-        return 0
-
-    def timestamp(self) -> str:
-        return ""
 
 
 def board() -> StatusBoard:
