@@ -306,14 +306,14 @@ class Cluster:
         if not node.official or self.finished:
             return
         status = node.coordinator.status
-        if status.state in (JobState.FINISHED, JobState.CANCELLED):
-            self.finished = True
-            return
-        if status.state is JobState.FAILED:
-            # Only one that was superseded may give up (it is fenced, or what it restores from is deleted under it), or
-            # one that was asked for what can't be.
-            self.finished = self.run.checker.gives_up(status)
-        if not self.finished:
+        # Only one that was superseded may give up (it is fenced, or what it restores from is deleted under it), or one
+        # that was asked for what can't be.
+        ended = status.state in (JobState.FINISHED, JobState.CANCELLED)
+        if ended or (status.state is JobState.FAILED and self.run.checker.gives_up(status)):
+            # Now, not when whatever waits has returned: nothing in the journal says that a job was ended, so another
+            # driver of it could go on.
+            self.bury()
+        else:
             self.replace(node)
 
     def bury(self) -> None:
