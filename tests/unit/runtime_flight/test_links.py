@@ -100,7 +100,7 @@ def test_the_sender_notices_a_connection_that_hangs(ends: Ends) -> None:
     take(ends.inbox, 1)
     ends.network.hang()
     ends.outbox.send(ObjectBatch([2]))
-    assert ends.outbox.has_room()  # the channel itself sees nothing
+    assert wait_until(ends.outbox.has_room)  # the channel itself sees nothing
     with pytest.raises(ChannelBrokenError, match=r"the connection with the slot at .* hangs"):
         look_for(ends.sender, 40)
 
