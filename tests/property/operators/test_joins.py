@@ -369,14 +369,17 @@ def test_a_window_join_gives_what_nested_loops_give(
 
 
 def never_late(events: Sequence[Event]) -> list[Event]:
-    """Whether a session takes in what is late depends on what is open, so the model without time leaves it out."""
+    """Whether a session takes in what is late depends on what is open, so the model without time leaves it out.
+
+    So does whether one that ends at the very time of the next record is over by then: time stays two behind.
+    """
     first_after = [MAX_TIMESTAMP_MS] * (len(events) + 1)
     for index in range(len(events) - 1, -1, -1):
         event = events[index]
         own = event.record.time if isinstance(event, Arrived) else MAX_TIMESTAMP_MS
         first_after[index] = min(own, first_after[index + 1])
     return [
-        TimePassed(min(event.watermark_ms, first_after[index] - 1)) if isinstance(event, TimePassed) else event
+        TimePassed(min(event.watermark_ms, first_after[index] - 2)) if isinstance(event, TimePassed) else event
         for index, event in enumerate(events)
     ]
 
