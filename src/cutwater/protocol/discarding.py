@@ -1,4 +1,4 @@
-"""When may a snapshot be deleted that nobody needs any more?
+"""When may a snapshot be deleted that is no longer needed?
 
 When no checkpoint is under way that may come to name files of it: state on disk shares them from one checkpoint to the
 next. A checkpoint is under way from its trigger until it has completed or was given up. One whose manifest is being
@@ -52,7 +52,7 @@ class Discarding:
         return self._released()
 
     def wanted(self, checkpoint: CheckpointId) -> list[CheckpointId]:
-        """Nobody needs this snapshot any more."""
+        """This snapshot is no longer needed."""
         self._waiting[checkpoint] = self._under_way - {checkpoint}
         return self._released()
 

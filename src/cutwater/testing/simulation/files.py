@@ -120,7 +120,7 @@ class SimulatedFiles:
     # For those who know the truth.
 
     def put(self, path: str, content: bytes) -> None:
-        """Somebody moves a finished file there, if it isn't yet."""
+        """A finished file is moved there, unless it is there already."""
         if path not in self._names:
             file = self._names[path] = _File(modified_ns=0)
             file.content = content
