@@ -1,0 +1,33 @@
+"""Which servers are there, by name?"""
+
+from __future__ import annotations
+
+from servers.cassandra import Cassandra
+from servers.elasticsearch import Elasticsearch
+from servers.hdfs import Hdfs
+from servers.kafka import Kafka
+from servers.kinesis import Kinesis
+from servers.mariadb import MariaDB
+from servers.nats import Nats
+from servers.postgres import Postgres
+from servers.process import Server
+from servers.rabbitmq import RabbitMQ
+from servers.redis import Redis
+from servers.seaweedfs import SeaweedFs
+
+SERVERS: dict[str, type[Server]] = {
+    server.name: server
+    for server in (
+        Kafka,
+        Postgres,
+        Redis,
+        RabbitMQ,
+        Nats,
+        MariaDB,
+        Kinesis,
+        Cassandra,
+        SeaweedFs,
+        Hdfs,
+        Elasticsearch,
+    )
+}
