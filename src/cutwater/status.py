@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from cutwater.errors import CutwaterError
 from cutwater.protocol.lifecycle import JobState
@@ -51,6 +52,10 @@ class TaskStatus:
     """How far event time has come here; None: nowhere yet."""
     late_records: int = 0
     bad_timestamps: int = 0
+    skipped_records: int = 0
+    dead_letters: int = 0
+    lag: Mapping[str, int] = field(default_factory=dict)
+    """By split of a source that knows: records that are there and were not read yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,16 @@ class JobStatus:
     def bad_timestamps(self) -> int:
         """Records of this attempt that were dropped because their timestamp was missing or absurd."""
         return sum(task.bad_timestamps for task in self.tasks)
+
+    @property
+    def skipped_records(self) -> int:
+        """Records of this attempt that failed and were dropped: `on_error="skip"`."""
+        return sum(task.skipped_records for task in self.tasks)
+
+    @property
+    def dead_letters(self) -> int:
+        """Records of this attempt that failed and became dead letters: `on_error="dead_letter"`."""
+        return sum(task.dead_letters for task in self.tasks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import cutwater as cw
 from cutwater.api.dataflow import OperatorSettings
 from cutwater.batches import Batch
-from cutwater.connectors.contract import Source, SplitReader
+from cutwater.connectors.contract import ReaderContext, Source, SplitReader
 from cutwater.demo.books import Paced, _PacedReader
 from cutwater.protocol.splits import Split
 
@@ -27,8 +27,8 @@ class Gated(Paced):
     def narrowed(self, columns: frozenset[str], as_keys: frozenset[str]) -> Source:
         return Gated(self._source.narrowed(columns, as_keys), self._per_second, self._gate)
 
-    def reader(self, split: Split, position: Any) -> SplitReader:
-        return _GatedReader(self._source.reader(split, position), self._per_second, self._gate)
+    def reader(self, split: Split, position: Any, context: ReaderContext) -> SplitReader:
+        return _GatedReader(self._source.reader(split, position, context), self._per_second, self._gate)
 
 
 class _GatedReader(_PacedReader):

@@ -16,17 +16,26 @@ from .running import Workbench, wait_for
 
 #: The stream would last half a minute: it is let go when everything has happened.
 SLOWER = 15.0
-BACKENDS = ("memory", "filesystem", "rocksdb")
+#: From a savepoint of the one to the other.
+MOVES = (("filesystem", "rocksdb"), ("rocksdb", "memory"))
 WORD_COUNT = next(pipeline for pipeline in PIPELINES if pipeline.name == "word_count")
 
 
-@pytest.fixture(params=PIPELINES, ids=lambda pipeline: pipeline.name)
+@pytest.fixture
 def bench(request: pytest.FixtureRequest, tmp_path: Path, spark: Any) -> Workbench:
     pipeline: Pipeline = request.param
     return Workbench(pipeline, tmp_path, spark)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("bench", "backend"),
+    [
+        pytest.param(pipeline, backend, id=f"{pipeline.name}-{backend}")
+        for pipeline in PIPELINES
+        for backend in pipeline.backends
+    ],
+    indirect=["bench"],
+)
 def test_a_job_that_is_rescaled_and_killed_in_turn(bench: Workbench, backend: str) -> None:
     env = bench.environment(paced=True, slower=SLOWER, state_backend=backend)
     job = env.submit("pipeline", require="exactly_once")
@@ -45,7 +54,16 @@ def test_a_job_that_is_rescaled_and_killed_in_turn(bench: Workbench, backend: st
     assert not bench.pending()
 
 
-@pytest.mark.parametrize(("before", "after"), [("filesystem", "rocksdb"), ("rocksdb", "memory")])
+@pytest.mark.parametrize(
+    ("bench", "before", "after"),
+    [
+        pytest.param(pipeline, before, after, id=f"{pipeline.name}-{before}-{after}")
+        for pipeline in PIPELINES
+        for before, after in MOVES
+        if after in pipeline.backends
+    ],
+    indirect=["bench"],
+)
 def test_a_savepoint_of_one_backend_is_restored_in_another(bench: Workbench, before: str, after: str) -> None:
     job = bench.environment(paced=True, slower=SLOWER, state_backend=before).submit("pipeline")
     bench.wait_for_output(job)

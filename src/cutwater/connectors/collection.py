@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from cutwater.batches import Batch, ObjectBatch, viewless
 from cutwater.canonical import to_stream
-from cutwater.connectors.contract import Discovery, Source, SplitReader
+from cutwater.connectors.contract import Discovery, ReaderContext, Source, SplitReader
 from cutwater.connectors.pickling import pickle_values, unpickle_values
 from cutwater.errors import ConfigurationError
 from cutwater.protocol.splits import Split
@@ -97,7 +97,7 @@ class CollectionSource(_SplitSource):
     def _packed(self, start: int, stop: int) -> bytes:
         return pickle_values(self._values[start:stop], owner="collection()")
 
-    def reader(self, split: Split, position: Any) -> SplitReader:
+    def reader(self, split: Split, position: Any, context: ReaderContext) -> SplitReader:
         return CollectionReader(unpickle_values(split.payload), 0 if position is None else position)
 
 
@@ -123,7 +123,7 @@ class TableSource(_SplitSource):
         (batch,) = self._table.slice(start, stop - start).to_batches()
         return to_stream(batch)
 
-    def reader(self, split: Split, position: Any) -> SplitReader:
+    def reader(self, split: Split, position: Any, context: ReaderContext) -> SplitReader:
         with pa.ipc.open_stream(split.payload) as stream:
             return TableReader(stream.read_next_batch(), 0 if position is None else position)
 

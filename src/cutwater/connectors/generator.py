@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from cutwater.batches import Batch, ObjectBatch
-from cutwater.connectors.contract import Discovery, Source, SplitReader
+from cutwater.connectors.contract import Discovery, ReaderContext, Source, SplitReader
 from cutwater.connectors.failures import user_function_failed
 from cutwater.connectors.settings import check_callable, check_positive
 from cutwater.errors import ConfigurationError
@@ -66,7 +66,7 @@ class GeneratorSource(Source):
             tuple(Split(f"{lane.first}/{lane.of}", msgspec.msgpack.encode(lane)) for lane in lanes), complete=True
         )
 
-    def reader(self, split: Split, position: Any) -> SplitReader:
+    def reader(self, split: Split, position: Any, context: ReaderContext) -> SplitReader:
         lane = msgspec.msgpack.decode(split.payload, type=_Lane)
         pace = None
         if self._per_second is not None:

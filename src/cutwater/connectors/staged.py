@@ -26,10 +26,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from cutwater.batches import Batch
-from cutwater.connectors.contract import Discovery, Source, SplitReader
+from cutwater.connectors.contract import Discovery, ReaderContext, Source, SplitReader
 from cutwater.connectors.file_parts import FilePart, as_split, part_of
 from cutwater.connectors.file_source import cut_parquet, narrowed_parquet_schema
-from cutwater.connectors.settings import absolute_path
+from cutwater.connectors.settings import mounted_path
 from cutwater.connectors.table_reader import ParquetReader
 from cutwater.errors import OperationsError, StorageError
 from cutwater.protocol.splits import Split
@@ -66,7 +66,7 @@ class StagedFiles(Source):
     discovery_interval_seconds = 0.2
 
     def __init__(self, folder: str, schema: pa.Schema, *, split_bytes: int = 64 << 20) -> None:
-        self._folder = absolute_path(folder)
+        self._folder = mounted_path(folder)
         self._schema = schema
         self._split_bytes = split_bytes
         self._splits: dict[str, list[Split]] = {}
@@ -106,7 +106,7 @@ class StagedFiles(Source):
             )
         return Discovery(splits, complete=True)
 
-    def reader(self, split: Split, position: Any) -> SplitReader:
+    def reader(self, split: Split, position: Any, context: ReaderContext) -> SplitReader:
         relative = part_of(split)
         part = FilePart(os.path.join(self._folder, relative.path), relative.size_bytes, relative.start, relative.end)
 

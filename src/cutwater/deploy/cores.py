@@ -32,15 +32,17 @@ def cores_at_most(setting: Setting, *, processors: int) -> int | None:
     return _of_fixed_executors(setting)
 
 
-def refuse_too_few(setting: Setting, *, processors: int, slots: int, job: str) -> None:
-    """Raises `SlotsMissingError` if the slots of a job can never run at the same time."""
+def refuse_too_few(setting: Setting, *, processors: int, slots: int, job: str, spare: int = 0) -> None:
+    """Raises `SlotsMissingError` if the slots of a job, and `spare` tasks besides, can never run at the same time."""
     cores, per_slot = cores_at_most(setting, processors=processors), _number(setting("spark.task.cpus")) or 1
-    if cores is not None and cores < slots * per_slot:
+    if cores is not None and cores < (slots + spare) * per_slot:
+        enough = (slots + spare) * per_slot + 1
+        beside = f" and {spare} more for Spark jobs of its sources and sinks" if spare else ""
         each = "" if per_slot == 1 else f", each slot {per_slot} (spark.task.cpus)"
         raise SlotsMissingError(
-            f"job {job!r} needs {slots} slots, and this Spark has room for {cores // per_slot}",
+            f"job {job!r} needs {slots} slots{beside}, and this Spark has room for {cores // per_slot}",
             detail=f"its master {setting('spark.master')} has {cores} core{'' if cores == 1 else 's'} at most{each}",
-            hint=f'lower the parallelism, or give Spark more cores, e.g. master("local[{slots * per_slot + 1}]")',
+            hint=f'lower the parallelism, or give Spark more cores, e.g. master("local[{enough}]")',
         )
 
 

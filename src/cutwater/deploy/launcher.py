@@ -23,12 +23,14 @@ from cutwater.api.launching import LaunchOptions
 from cutwater.config import TlsFiles
 from cutwater.connectors.contract import Source
 from cutwater.deploy.announcer import Announcer
-from cutwater.deploy.session import LOOPBACK, active_spark, embedded_context
+from cutwater.deploy.session import LOOPBACK, active_spark, embedded_context, session_on
 from cutwater.deploy.shipping import pack
 from cutwater.deploy.slot_process import SlotOrder
 from cutwater.deploy.spark import SparkSlotPool, check_cores, coordinator_hosts
 from cutwater.deploy.staging import stage_dataframe
+from cutwater.deploy.streaming import stage_streaming_dataframe
 from cutwater.errors import CutwaterError, InternalError, OperationsError
+from cutwater.graph.model import NodeKind
 from cutwater.graph.plan import JobPlan
 from cutwater.protocol.ids import SlotId
 from cutwater.protocol.lifecycle import JobState
@@ -37,7 +39,7 @@ from cutwater.runtime.flight.control_frames import LinkTimes
 from cutwater.runtime.flight.control_server import ControlServer
 from cutwater.runtime.flight.credentials import make_credentials, read_credentials
 from cutwater.runtime.messages import FromSlot, SlotRegistered
-from cutwater.runtime.recovering import History, check_sinks, history_of, with_key_groups_restored
+from cutwater.runtime.recovering import History, check_connectors, history_of, with_key_groups_restored
 from cutwater.runtime.requests import Answer
 from cutwater.runtime.threads import ActorLoop, MonotonicClock, ThreadBackground
 from cutwater.snapshots.storage import MemoryStorage, absolute_url, open_storage
@@ -51,6 +53,8 @@ ANSWER_POLL_SECONDS = 0.2
 #: At the end of a job, snapshots that it no longer retains are still being deleted; a storage that hangs must not keep
 #: it from ending.
 CLEANING_SECONDS_MAX = 10.0
+#: What a sink has begun to commit in the driver can't be stopped, and the next run would do it again beside it.
+COMMITTING_SECONDS_MAX = 600.0
 
 
 class SparkLauncher:
@@ -64,19 +68,32 @@ class SparkLauncher:
         history = history_of(
             options.restore, store, allow_non_restored_state=options.allow_non_restored_state, claim=options.claim
         )
-        check_sinks(job, history, store)
+        slots = job.graph.slots_needed
+        check_connectors(job, history, store)
         job = with_key_groups_restored(job, history, store)
-        spark = self._session(job.graph.slots_needed + job.options.spare_slots)
-        check_cores(spark, slots=job.graph.slots_needed, job=job.name)
+        spark = self._session(slots + job.options.spare_slots)
+        check_cores(spark, slots=slots, job=job.name, spare=int(_uses_spark(job)))
         return SparkJob(job, history, spark, store)
+
+    def session(self) -> Any:
+        """Of the jobs that were launched. May block."""
+        return session_on(self._session(1))
 
     def stage_dataframe(self, dataframe: Any, staging: str | None) -> Source:
         return stage_dataframe(dataframe, staging)
+
+    def stage_streaming_dataframe(self, dataframe: Any, staging: str | None, trigger: dict[str, Any]) -> Source:
+        return stage_streaming_dataframe(dataframe, staging, trigger)
 
     def _session(self, slots: int) -> Any:
         if self._spark is None:
             self._spark = active_spark() or embedded_context(slots + EXTRA_CORES)
         return self._spark
+
+
+def _uses_spark(job: JobPlan) -> bool:
+    ends = (NodeKind.SOURCE, NodeKind.SINK)
+    return any(node.connector.uses_spark for node in job.logical.nodes.values() if node.kind in ends)
 
 
 def open_store(job: JobPlan) -> SnapshotStore:
@@ -210,7 +227,7 @@ class SparkJob:
             self._ended_at_seconds = time.monotonic()
             self._pool.stop()
             self._control.close()
-            self._background.drain(CLEANING_SECONDS_MAX)
+            self._background.drain(COMMITTING_SECONDS_MAX if self._coordinator.commits else CLEANING_SECONDS_MAX)
             self._background.close()
             self._over.set()
 

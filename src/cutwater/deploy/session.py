@@ -54,6 +54,14 @@ def active_spark() -> Any | None:
     return SparkContext._active_spark_context
 
 
+def session_on(spark: Any) -> Any:
+    """The session itself, or one on a context. The first one of a context takes seconds."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    return SparkSession.builder.getOrCreate() if isinstance(spark, SparkContext) else spark
+
+
 def embedded_session(cores: int, **options: Any) -> Any:
     """A session on an embedded context; the options are those of `embedded_context`."""
     from pyspark.sql import SparkSession

@@ -30,6 +30,8 @@ from cutwater.runtime.messages import FromCoordinator, SlotRegistered
 from cutwater.runtime.threads import Actor, ActorLoop, MonotonicClock, ThreadBackground
 
 BACKGROUND_WORKERS_MAX = 4
+#: Connections to sources and sinks that are made at the same time.
+OPENING_WORKERS_MAX = 4
 EXIT_CODE_ORPHAN = 70
 CHANNELS = "channels"
 """What the token between slots is for: it must not open the coordinator's door."""
@@ -74,6 +76,8 @@ class SlotMaker(Protocol):
         link: ControlLink,
         transport: FlightTransport,
         background: ThreadBackground,
+        opening: ThreadBackground,
+        wake: Callable[[], None],
     ) -> SlotActor: ...
 
 
@@ -112,6 +116,7 @@ class _SlotProcess:
             tls=tls,
         )
         self._background = ThreadBackground(workers_max=BACKGROUND_WORKERS_MAX, post=self._post)
+        self._opening = ThreadBackground(workers_max=OPENING_WORKERS_MAX, post=self._post)
         self._link = ControlLink(
             order.coordinator,
             order.token,
@@ -127,6 +132,8 @@ class _SlotProcess:
             link=self._link,
             transport=self._transport,
             background=self._background,
+            opening=self._opening,
+            wake=self._loop.wake,
         )
 
     def run(self) -> str:
@@ -147,6 +154,7 @@ class _SlotProcess:
     def close(self) -> None:
         self._link.close()
         self._background.close()
+        self._opening.close()
         self._transport.close()
 
     def _deliver(self, message: FromCoordinator) -> None:

@@ -51,12 +51,15 @@ def coordinator_hosts(spark: Any) -> tuple[str, str]:
     return host, settings.get("spark.driver.bindAddress", host)
 
 
-def check_cores(spark: Any, *, slots: int, job: str) -> None:
-    """Raises `SlotsMissingError` if this Spark can never run so many slots. Of a Connect server nobody knows."""
+def check_cores(spark: Any, *, slots: int, job: str, spare: int = 0) -> None:
+    """Raises `SlotsMissingError` if this Spark can never run so many slots. Of a Connect server nobody knows.
+
+    `spare`: cores that the job's own Spark jobs need meanwhile.
+    """
     if not _is_connect(spark):
         context = _context_of(spark)
         processors = context._jvm.java.lang.Runtime.getRuntime().availableProcessors()
-        refuse_too_few(context.getConf().get, processors=processors, slots=slots, job=job)
+        refuse_too_few(context.getConf().get, processors=processors, slots=slots, job=job, spare=spare)
 
 
 def with_own_python(context: Any) -> Any:

@@ -16,7 +16,7 @@ from cutwater.graph.guarantees import PathGuarantee, by_sink
 from cutwater.graph.model import ExecutionGraph, LogicalNode, Vertex
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Plan:
     """The execution graph of a job with everything one may want to know about it before it starts."""
 
@@ -26,7 +26,8 @@ class Plan:
     guarantees: tuple[PathGuarantee, ...]
     warnings: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
+        """The text, too: what a Python console shows of `env.explain()`."""
         return explain(self)
 
     def svg(self) -> str:

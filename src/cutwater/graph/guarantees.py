@@ -6,10 +6,13 @@ does the sink take back (or never show) what a failed attempt wrote?
 | checkpoints   | source         | transactional, write-ahead | idempotent        | fingerprint       | plain         |
 |---------------|----------------|----------------------------|-------------------|-------------------|---------------|
 | exactly once  | replayable     | exactly once               | exactly once¹     | exactly once²     | at least once |
+| exactly once  | redelivered    | at least once⁶             | at least once     | at least once     | at least once |
 | exactly once  | not replayable | at most once               | at most once¹     | none³             | none³         |
 | at least once | replayable     | at least once              | at least once     | at least once     | at least once |
+| at least once | redelivered    | at least once              | at least once     | at least once     | at least once |
 | at least once | not replayable | none⁴                      | none              | none              | none          |
-| none          | either         | at most once               | at most once      | at most once      | at most once⁵ |
+| none          | redelivered    | none⁷                      | none              | none              | none          |
+| none          | either other   | at most once               | at most once      | at most once      | at most once⁵ |
 
 1. Effectively: a record may be written twice, but the second write replaces the first.
 2. Effectively: the receiver drops the repetition, provided that the same input gives the same output.
@@ -18,6 +21,8 @@ does the sink take back (or never show) what a failed attempt wrote?
 4. Not even at most once: a sender's state may be older than its receiver's, and then it speaks twice.
 5. Without checkpoints no input is read a second time (a reader reports its position before it hands records on), and
    state starts empty. So nothing can be written twice, however simple the sink is.
+6. A queue delivers again what was not acknowledged, and acknowledgements of a completed checkpoint may be lost.
+7. Nothing is ever acknowledged: everything comes again, and what the first time wrote stays.
 """
 
 from __future__ import annotations
@@ -64,8 +69,15 @@ class PathGuarantee:
 def guarantee_of(replay: Replay, mode: CheckpointMode, delivery: Delivery) -> tuple[Guarantee, str]:
     """The guarantee, and the reason as a clause without a capital and a full stop."""
     match mode, replay:
+        case CheckpointMode.NONE, Replay.REDELIVERED:
+            return Guarantee.NONE, "without checkpoints nothing is acknowledged, so all that was read comes again"
         case CheckpointMode.NONE, _:
             return Guarantee.AT_MOST_ONCE, "without checkpoints, what is under way when a task fails is lost"
+        case _, Replay.REDELIVERED:
+            return (
+                Guarantee.AT_LEAST_ONCE,
+                "the source delivers again what was not acknowledged, and can't tell what a checkpoint holds already",
+            )
         case CheckpointMode.AT_LEAST_ONCE, Replay.REPLAYABLE:
             return Guarantee.AT_LEAST_ONCE, "checkpoints don't align, so a record may count again after a failure"
         case CheckpointMode.AT_LEAST_ONCE, _:
@@ -158,7 +170,9 @@ def _without_replay(delivery: Delivery) -> tuple[Guarantee, str]:
 
 def _hint(replay: Replay, mode: CheckpointMode, delivery: Delivery) -> str:
     changes = []
-    if replay is not Replay.REPLAYABLE:
+    if replay is Replay.REDELIVERED:
+        changes.append("a source that recognises its records by an id")
+    elif replay is not Replay.REPLAYABLE:
         changes.append("a source that can be read again")
     if mode is not CheckpointMode.EXACTLY_ONCE:
         changes.append('Checkpoints(mode="exactly_once")')

@@ -27,6 +27,10 @@ class KeySelector:
         columns = [comparable_values(batch.column(name)) for name in self.columns]
         return columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
 
+    def key_of(self, record: Any) -> Any:
+        """That of one record, as a row function sees it."""
+        return self._fields_of(record) if self.function is None else self.function(record)
+
     def _fields_of(self, value: Any) -> Any:
         if isinstance(value, dict):
             fields = tuple(value[name] for name in self.columns)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -16,6 +17,7 @@ import cloudpickle
 import msgspec
 
 from cutwater.batches import Batch
+from cutwater.dead_letters import OnError
 from cutwater.errors import UserError
 from cutwater.graph.keys import KeySelector
 from cutwater.operators.contract import FrozenList, OperatorContext, OperatorSnapshot
@@ -32,8 +34,10 @@ class ConnectOperator(FunctionOperator):
     Timers of both streams' keys come to one `on_timer`.
     """
 
-    def __init__(self, function: Any, keys: tuple[KeySelector, KeySelector] | None = None) -> None:
-        super().__init__(function)
+    def __init__(
+        self, function: Any, keys: tuple[KeySelector, KeySelector] | None = None, on_error: OnError = "fail"
+    ) -> None:
+        super().__init__(function, on_error)
         self._keys: tuple[KeySelector, KeySelector] | tuple[None, None] = keys or (None, None)
         self._maps = _methods_of(function, "map1", "map2")
         self._processes = _methods_of(function, "process1", "process2")
@@ -42,6 +46,8 @@ class ConnectOperator(FunctionOperator):
                 f'an object of type "{type(function).__name__}" can\'t process two streams',
                 hint="give it the methods map1(self, record) and map2, or process1(self, record, context) and process2",
             )
+        if self._failed is not None:
+            self._processes = self._guarded_methods()
 
     def process(self, batch: Batch, port: int) -> None:
         if self._processes is not None:
@@ -51,6 +57,13 @@ class ConnectOperator(FunctionOperator):
 
     def _is_keyed(self) -> bool:
         return self._keys[0] is not None
+
+    def _guarded_methods(self) -> tuple[ProcessFunction, ProcessFunction]:
+        if self._processes is not None:
+            return self._guarded(self._processes[0]), self._guarded(self._processes[1])
+        assert self._maps is not None, "checked by the constructor"
+        first, second = self._maps
+        return self._guarded(partial(_map, first), first), self._guarded(partial(_map, second), second)
 
 
 class BroadcastContext(FunctionContext):
@@ -62,12 +75,16 @@ class BroadcastContext(FunctionContext):
 
 
 class BroadcastConnectOperator(FunctionOperator):
-    """`process` sees the records of port 0 (by key, if there is one), `process_broadcast` all of port 1."""
+    """`process` sees the records of port 0 (by key, if there is one), `process_broadcast` all of port 1.
 
-    def __init__(self, function: Any, key: KeySelector | None = None) -> None:
-        super().__init__(function)
+    A broadcast record that fails fails the job, whatever `on_error` says: tasks that skip it and tasks that don't would
+    have different state.
+    """
+
+    def __init__(self, function: Any, key: KeySelector | None = None, on_error: OnError = "fail") -> None:
+        super().__init__(function, on_error)
         self._key = key
-        self._process = process_method_of(function)
+        self._process = self._guarded(process_method_of(function))
         self._process_broadcast: ProcessFunction | None = getattr(function, "process_broadcast", None)
         if self._process_broadcast is None:
             raise UserError(
@@ -110,6 +127,10 @@ class BroadcastConnectOperator(FunctionOperator):
         made.broadcast_state = MappingProxyType(self._state)
         made._sharing.begin()
         return made
+
+
+def _map(function: Callable[[Any], Any], record: Any, context: FunctionContext) -> None:
+    context.emit(function(record))
 
 
 def _restored_state(items: list[bytes]) -> dict[Any, Any]:

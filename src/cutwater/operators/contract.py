@@ -7,17 +7,21 @@ checkpoints through `freeze`. Watermarks, barriers and the end of input are hand
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from cutwater.batches import Batch
-from cutwater.connectors.contract import Attachment
+from cutwater.connectors.contract import Attachment, CallersThread, OwnThread
 from cutwater.operators.metrics import TaskMetrics
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
 from cutwater.protocol.state_layout import StateLayout
 from cutwater.state.contract import FrozenKeyedState, KeyedBackend
 
+RunElsewhere: TypeAlias = Callable[[Callable[[], Any], Callable[[Any, BaseException | None], None]], None]
+FinishedCalls: TypeAlias = Sequence[tuple[Any, Any, BaseException | None]]
+"""What each call was started as, and its result or error."""
 PYTHON_ROWS_MAX = 2048
 """Rows of a typed batch that become Python objects at once: more of them don't fit into the processor's cache."""
 
@@ -43,6 +47,44 @@ class OperatorSnapshot:
     layout: StateLayout = ()
     #: What a savepoint must hold besides. Asked on a background thread, and only for a savepoint.
     attachments: Callable[[], Sequence[Attachment]] = tuple
+    #: More of it, which the stream doesn't wait for.
+    late: LatePart | None = None
+
+    def with_part(self, part: OperatorSnapshot) -> OperatorSnapshot:
+        """This and what came late; only the late part may have attachments."""
+        return replace(self, lists=self.lists + part.lists, attachments=part.attachments, late=None)
+
+
+class LatePart:
+    """A part of a snapshot that is known later. Used by the loop's thread."""
+
+    def __init__(self) -> None:
+        self._part: OperatorSnapshot | None = None
+        self._then: Callable[[OperatorSnapshot], None] | None = None
+
+    def known(self, part: OperatorSnapshot) -> None:
+        self._part = part
+        if self._then is not None:
+            self._then(part)
+
+    def then(self, call: Callable[[OperatorSnapshot], None]) -> None:
+        """Calls back, once: now if it is known, or when it is."""
+        assert self._then is None, "one waits for it"
+        self._then = call
+        if self._part is not None:
+            call(self._part)
+
+
+class EventLoop(Protocol):
+    """Runs coroutines elsewhere, many at the same time. Used by the loop's thread."""
+
+    def start(self, calls: Sequence[tuple[Any, Callable[[], Awaitable[Any]]]]) -> None:
+        """Begins these calls, each with what it is known by when it has finished. Never blocks."""
+        ...
+
+    def close(self, last: Callable[[], Awaitable[Any]] | None) -> None:
+        """Interrupts what is under way, makes one last call and raises its error. Blocks until then, but not long."""
+        ...
 
 
 @dataclass(slots=True)
@@ -79,7 +121,17 @@ class OperatorContext:
     #: The restored items of operator state, by name; empty on a fresh start.
     restored_lists: dict[str, list[bytes]] = field(default_factory=dict)
     #: Runs a function on a background thread, then a callback (result, error) on the loop's thread.
-    run_in_background: Callable[[Callable[[], Any], Callable[[Any, BaseException | None], None]], None] = None  # type: ignore[assignment]
+    run_in_background: RunElsewhere = None  # type: ignore[assignment]
+    #: The same for opening connections, which may take long: nothing else waits behind it.
+    open_elsewhere: RunElsewhere = None  # type: ignore[assignment]
+    #: Calls back when a promise is kept or broken: (result, error), on the loop's thread.
+    when_done: Callable[[Future[Any], Callable[[Any, BaseException | None], None]], None] = None  # type: ignore[assignment]
+    #: Opens an event loop of this operator's own; it is called with calls that have finished, on the loop's thread.
+    event_loop: Callable[[Callable[[FinishedCalls], None]], EventLoop] = None  # type: ignore[assignment]
+    #: Starts a thread of this operator's own, which the operator closes. From any thread.
+    own_thread: Callable[[], OwnThread] = CallersThread
+    #: Has the task take its turn soon. From any thread.
+    wake: Callable[[], None] = lambda: None
     #: Sends a value to the connector's driver side (`Sink.receive`).
     report: Callable[[Any], None] = None  # type: ignore[assignment]
     #: Attempts are numbered within it.
@@ -121,12 +173,31 @@ class Operator(ABC):
         """Before the first batch, after state was restored. May block."""
         self.context = context
 
+    def on_start(self) -> None:
+        """The outputs are connected: from now on the operator may emit by itself."""
+
     @abstractmethod
     def process(self, batch: Batch, port: int) -> None:
         """Takes a batch that came in on a port; emits any number of batches."""
 
+    def has_room(self) -> bool:
+        """False: the task brings nothing more until `context.wake` was called and this is True. Asked before each piece
+        of work, so it must be quick; it must not wait for a barrier, which comes behind that work.
+        """
+        return True
+
+    def has_room_ahead_of_barrier(self) -> bool:
+        """The same while a barrier is expected. An operator whose snapshot holds what it took in can take more, so that
+        the barrier needn't wait for it.
+        """
+        return self.has_room()
+
     def on_watermark(self, timestamp_ms: int) -> None:
         """Event time has advanced; the chain forwards the watermark afterwards."""
+
+    def in_turn(self, leave: Callable[[], None]) -> None:
+        """A watermark or a sign of idleness may leave: call it now, or when all that came in before has left."""
+        leave()
 
     def next_wall_ms(self) -> int | None:
         """When `on_wall_time` wants to be called next; None: never. Asked often, so it must be quick."""
@@ -139,7 +210,11 @@ class Operator(ABC):
         """No input is ready right now: a moment to flush what only waits for more."""
 
     def on_end(self) -> None:
-        """All inputs have ended: emit what is left. The end is forwarded afterwards."""
+        """All inputs have ended: emit what is left. The end is forwarded when the operator is `drained`."""
+
+    def drained(self) -> bool:
+        """False: it will still emit by itself, though its input has ended. Then it calls `context.wake`."""
+        return True
 
     def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
         """The synchronous part of a snapshot; must be quick. Nothing may be emitted here."""
@@ -198,6 +273,10 @@ class SourceOperator(Operator):
     @abstractmethod
     def limit_time(self, timestamp_ms: int | None) -> None:
         """Read no split whose watermark is beyond this, so that slower sources can catch up; None: read all."""
+
+    @abstractmethod
+    def take_finished(self) -> Sequence[str]:
+        """Splits that were read to their end since the last call, if others may wait for that."""
 
     @abstractmethod
     def stop(self) -> None:

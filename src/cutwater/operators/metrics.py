@@ -27,6 +27,12 @@ class TaskMetrics(msgspec.Struct, array_like=True):
     source_watermark_ms: int | None = None
     #: Other sources should wait for this one if they are ahead: it has splits that are not silent.
     source_may_lag: bool = True
+    #: By split of a source that knows: records that are there and were not read yet. Replaced, never changed.
+    lag: dict[str, int] = {}
+    #: Records that failed and were dropped, as `on_error="skip"` says.
+    skipped_records: int = 0
+    #: Records that failed and left by the side output "errors", as `on_error="dead_letter"` says.
+    dead_letters: int = 0
 
 
 class SlotMetrics(msgspec.Struct, array_like=True):

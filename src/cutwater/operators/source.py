@@ -1,10 +1,14 @@
 """How does a task read its splits, and from where after a failure?
 
 Splits of an eager source are all open and polled in turn; those of a lazy one are read one after the other, and the
-task asks for the next. A snapshot holds every split that isn't finished, with its position.
+task asks for the next. A snapshot holds every split that isn't finished, with its position. Readers are opened off the
+loop's thread: to connect to a server takes time.
 
 With event time, every split has a clock of its own, and a snapshot knows how far it had come. A clock moves on when
 the batch has left, not when it was read: a watermark never overtakes a record.
+
+What can't be decoded is skipped, or leaves as dead letters with the batch among which it was read, if the job says so:
+the position is behind it, so that it leaves once.
 
 At most once: a batch leaves only after the coordinator has confirmed the positions behind it, so that no restart can
 read it again.
@@ -15,14 +19,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from cutwater.batches import Batch
-from cutwater.connectors.contract import Source, SplitReader
+from cutwater.batches import Batch, ObjectBatch
+from cutwater.connectors.contract import ReaderContext, Source, SplitReader
+from cutwater.dead_letters import ERRORS, DeadLetter, OnError
 from cutwater.operators.contract import FrozenList, OperatorContext, OperatorSnapshot, SourceOperator
 from cutwater.operators.event_time import EventTime, TimedBatch, TimestampSelector, frozen_watermark
+from cutwater.operators.failing import FailedRecords
 from cutwater.operators.user_code import raise_connector_error
 from cutwater.protocol.event_time import WatermarkStrategy
 from cutwater.protocol.ids import CheckpointId
@@ -35,7 +42,7 @@ ROWS_PER_BATCH = 16_384
 #: Where nothing behind the source turns rows into Python objects.
 COLUMNAR_ROWS_PER_BATCH = 131_072
 UNCONFIRMED_BATCHES_MAX = 4
-#: Between two polls of a reader that has nothing and can't say when it will.
+#: Between two polls of a reader that has nothing, can't say when it will, and doesn't wake the loop.
 ASK_AGAIN_SECONDS = 0.005
 
 
@@ -58,13 +65,15 @@ decode_progress = msgspec.msgpack.Decoder(tuple[list[bytes], list[str]]).decode
 class _OpenSplit:
     split: Split
     reader: SplitReader
+    #: It wants to hear of completed checkpoints.
+    acknowledges: bool
 
 
 @dataclass(slots=True)
 class _ReadBatch:
-    """A batch that has not left yet."""
+    """A batch that has not left yet. None: all of it was dead letters."""
 
-    batch: Batch
+    batch: Batch | None
     split_id: str
     #: At most once: where its split stood before it.
     position_before: bytes
@@ -72,6 +81,7 @@ class _ReadBatch:
     watermark_ms: int | None = None
     #: Nothing of its split follows.
     ends_split: bool = False
+    letters: Sequence[DeadLetter] = ()
     #: At most once: it waits until this is confirmed.
     sequence: int = 0
 
@@ -85,8 +95,10 @@ class ReaderOperator(SourceOperator):
         at_most_once: bool = False,
         timestamps: tuple[TimestampSelector, WatermarkStrategy] | None = None,
         limit: int | None = None,
+        on_error: OnError = "fail",
     ) -> None:
         self._source = source
+        self._failed = None if on_error == "fail" else FailedRecords(on_error)
         self._timestamps = timestamps
         self._event_time: EventTime | None = None
         #: An aligned source finds out where it is, and waits for the coordinator's first word.
@@ -94,7 +106,12 @@ class ReaderOperator(SourceOperator):
         self._at_most_once = at_most_once
         self._limit = limit or (OBJECTS_PER_BATCH if source.schema is None else ROWS_PER_BATCH)
         self._waiting: deque[SplitPosition] = deque()
+        #: By split, those whose reader is being opened.
+        self._opening: dict[str, SplitPosition] = {}
         self._open: deque[_OpenSplit] = deque()
+        #: By checkpoint that isn't complete yet: where the readers were that want to hear of it, by split.
+        self._cuts: dict[CheckpointId, dict[str, Any]] = {}
+        self._closed = False
         self._asked = False
         self._heard = False
         self._had_split = False
@@ -104,10 +121,22 @@ class ReaderOperator(SourceOperator):
         self._sequence = 0
         self._confirmed = 0
         self._finished: list[str] = []
+        #: Finished since the coordinator was told, if it wants to know.
+        self._ended_splits: list[str] = []
         self._progress: deque[tuple[int, bytes]] = deque()
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
+        self._reader_context = ReaderContext(
+            context.job_id,
+            context.uid,
+            context.subtask,
+            context.attempt,
+            wake=context.wake,
+            tolerant=self._failed is not None,
+        )
+        if self._failed is not None:
+            self._failed.open(context)
         if self._timestamps is not None:
             self._event_time = EventTime(*self._timestamps, context)
         for restored in map(decode_position, context.restored_lists.get(READERS_STATE, [])):
@@ -116,6 +145,10 @@ class ReaderOperator(SourceOperator):
             # than before it may lie behind a split that is later in time.
             if self._event_time is not None:
                 self._event_time.opened(restored.id, restored.watermark_ms)
+
+    @property
+    def side_tags(self) -> frozenset[str]:
+        return frozenset() if self._failed is None else self._failed.side_tags
 
     def poll(self) -> bool:
         """Also at most once: True when a batch was read or emitted; a confirmation makes the next call worthwhile."""
@@ -134,7 +167,7 @@ class ReaderOperator(SourceOperator):
     def finished(self) -> bool:
         if self._held:
             return False
-        return self._stopped or (self._no_more and not self._waiting and not self._open)
+        return self._stopped or (self._no_more and not self._has_splits)
 
     @property
     def stopped(self) -> bool:
@@ -162,7 +195,7 @@ class ReaderOperator(SourceOperator):
 
     def wants_split(self) -> bool:
         # Eager sources don't ask: what there is comes unasked.
-        has_enough = self._waiting or self._open or self._no_more or self._stopped
+        has_enough = self._has_splits or self._no_more or self._stopped
         wanted = not (self._source.eager or self._asked or has_enough)
         self._asked = self._asked or wanted
         return wanted
@@ -191,8 +224,12 @@ class ReaderOperator(SourceOperator):
         # A split that waits for slower sources isn't asked, so nothing that it has wakes the task: a new limit does.
         readable = [opened for opened in self._open if self._may_read(opened)]
         wakes = [opened.reader.wake_at() for opened in readable]
-        # A reader without a time doesn't know; it is asked again soon.
-        times = [now_seconds + ASK_AGAIN_SECONDS if time is None else time for time in wakes]
+        # A reader without a time that doesn't wake the loop either is asked again soon.
+        times = [
+            now_seconds + ASK_AGAIN_SECONDS if time is None else time
+            for opened, time in zip(readable, wakes, strict=True)
+            if time is not None or not opened.reader.wakes_loop
+        ]
         if self._event_time is not None and (readable or not self._open):
             look = self._event_time.next_look_seconds()
             times += [] if look is None else [max(look, now_seconds)]
@@ -206,7 +243,15 @@ class ReaderOperator(SourceOperator):
         """At most once: everything up to this sequence may leave. `poll` emits it, since it respects backpressure."""
         self._confirmed = max(self._confirmed, sequence)
 
+    def take_finished(self) -> list[str]:
+        """Splits that were read to their end since the last call, if others may wait for that."""
+        finished, self._ended_splits = self._ended_splits, []
+        return finished
+
     def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
+        cut = {opened.split.id: opened.reader.position for opened in self._open if opened.acknowledges}
+        if cut:
+            self._cuts[checkpoint] = cut
         positions = self._positions()
         # A held batch has not left: as far as the snapshot knows it was never read. Oldest last, so that it wins.
         for held in reversed(self._held):
@@ -215,7 +260,15 @@ class ReaderOperator(SourceOperator):
         told_ms = None if self._event_time is None else self._event_time.clocks.watermark_ms
         return OperatorSnapshot(lists=(readers, *frozen_watermark(self.context, told_ms)))
 
+    def on_checkpoint_completed(self, checkpoint: CheckpointId) -> None:
+        cut = self._cuts.get(checkpoint, {})
+        self._cuts = {later: positions for later, positions in self._cuts.items() if later > checkpoint}
+        for opened in self._open:
+            if opened.split.id in cut:
+                opened.reader.checkpoint_completed(cut[opened.split.id])
+
     def close(self) -> None:
+        self._closed = True
         while self._open:
             self._open.popleft().reader.close()
 
@@ -238,9 +291,13 @@ class ReaderOperator(SourceOperator):
         return worked
 
     def _leave(self, read: _ReadBatch) -> None:
-        self.context.emit(read.batch)
+        if read.letters:
+            self.context.emit_side(ERRORS, ObjectBatch(list(read.letters)))
+        if read.batch is not None:
+            self.context.emit(read.batch)
         if self._event_time is not None:
-            self._event_time.passed(read.split_id, read.watermark_ms)
+            if read.batch is not None:
+                self._event_time.passed(read.split_id, read.watermark_ms)
             if read.ends_split:
                 self._event_time.finished(read.split_id)
 
@@ -252,9 +309,10 @@ class ReaderOperator(SourceOperator):
         now_seconds = self.context.now_seconds()
         self._open_waiting()
         unasked = len(self._open)
+        has_none = not unasked and not self._opening
         # Before the coordinator has said anything, no split yet doesn't mean that there is none. And who has read
         # everything ends: to fall idle before would let time pass those who wait for that end.
-        if not unasked and self._event_time is not None and not self._held and self._heard and not self._no_more:
+        if has_none and self._event_time is not None and not self._held and self._heard and not self._no_more:
             expects_one = self._had_split or not self._source.eager
             self._event_time.clocks.without_splits(now_seconds, expects_one=expects_one)
         while unasked:
@@ -265,20 +323,25 @@ class ReaderOperator(SourceOperator):
                 continue
             before = self._position_of(current) if self._at_most_once else b""
             batch = self._read_from(current, now_seconds)
-            worked = worked or batch is not None
+            letters, passed_over = self._unread_of(current)
+            worked = worked or batch is not None or passed_over
             timed = None if batch is None else self._timed(current, batch)
             ended = current.reader.finished
             if ended:
                 self._open.popleft()
                 current.reader.close()
                 self._note_finished(current.split.id)
-                unasked += self._open_waiting()
+                before_opening = len(self._open)
+                self._open_waiting()
+                unasked += len(self._open) - before_opening
             else:
                 self._open.rotate(-1)
             if timed is not None:
-                return _ReadBatch(timed.batch, current.split.id, before, timed.watermark_ms, ended), True
+                return _ReadBatch(timed.batch, current.split.id, before, timed.watermark_ms, ended, letters), True
             if self._event_time is not None:
                 self._had_nothing(self._event_time, current, ended=ended)
+            if letters:
+                return _ReadBatch(None, current.split.id, before, letters=letters), True
         return None, worked
 
     def _may_read(self, opened: _OpenSplit) -> bool:
@@ -290,7 +353,20 @@ class ReaderOperator(SourceOperator):
             batch = opened.reader.read(self._limit, now_seconds)
         except Exception as error:
             raise_connector_error(error, f'source "{self._source.name}" can\'t read split "{opened.split.id}"')
+        self._note_lag(opened.split.id, opened.reader.lag)
         return batch if batch is not None and batch.num_rows else None
+
+    def _unread_of(self, opened: _OpenSplit) -> tuple[Sequence[DeadLetter], bool]:
+        """Dead letters of what the reader could not decode, and whether there was any: it may just be counted."""
+        if self._failed is None:
+            return (), False
+        unreadable = opened.reader.take_unreadable()
+        return self._failed.unread(opened.split.id, unreadable), bool(unreadable)
+
+    def _note_lag(self, split: str, lag: int | None) -> None:
+        metrics = self.context.metrics
+        if lag is not None and metrics.lag.get(split) != lag:
+            metrics.lag = metrics.lag | {split: lag}
 
     def _timed(self, opened: _OpenSplit, batch: Batch) -> TimedBatch | None:
         if self._event_time is None:
@@ -314,36 +390,58 @@ class ReaderOperator(SourceOperator):
         metrics.source_watermark_ms = event_time.clocks.watermark_ms
         metrics.source_may_lag = event_time.clocks.may_lag and not self.finished
 
-    def _open_waiting(self) -> int:
-        """Opens what may be open: all of an eager source, one split of a lazy one. Returns how many it opened."""
-        count = 0
+    @property
+    def _has_splits(self) -> bool:
+        return bool(self._waiting or self._opening or self._open)
+
+    def _open_waiting(self) -> None:
+        """Has opened what may be open: all of an eager source, one split of a lazy one."""
         while self._waiting and self._may_open():
-            waiting = self._waiting[0]
+            waiting = self._waiting.popleft()
+            self._opening[waiting.id] = waiting
+            if self._event_time is not None:  # from now on time waits for it; a restored one may be known there already
+                self._event_time.opened(waiting.id, waiting.watermark_ms)
             split = Split(waiting.id, waiting.payload)
-            try:
-                reader = self._source.reader(split, waiting.position)
-            except Exception as error:
+            self.context.open_elsewhere(
+                partial(self._source.reader, split, waiting.position, self._reader_context),
+                partial(self._on_opened, split),
+            )
+
+    def _on_opened(self, split: Split, reader: SplitReader | None, error: BaseException | None) -> None:
+        if self._closed:
+            if reader is not None:
+                reader.close()
+            return
+        if reader is None:
+            if isinstance(error, Exception):
                 raise_connector_error(error, f'source "{self._source.name}" can\'t open split "{split.id}"')
-            self._open.append(_OpenSplit(split, reader))
-            if self._event_time is not None:  # a restored one may be known there already
-                self._event_time.opened(split.id, waiting.watermark_ms)
-            self._waiting.popleft()
-            self._had_split = True
-            count += 1
-        return count
+            raise error or AssertionError("a source opened nothing")
+        del self._opening[split.id]
+        acknowledges = type(reader).checkpoint_completed is not SplitReader.checkpoint_completed
+        self._open.append(_OpenSplit(split, reader, acknowledges))
+        self._had_split = True
 
     def _may_open(self) -> bool:
+        if self._source.eager:
+            return True
         # A split that is too far ahead may wait for another restored one, which has to be read then.
-        return self._source.eager or not any(map(self._may_read, self._open))
+        return not self._opening and not any(map(self._may_read, self._open))
 
     def _note_finished(self, split_id: str) -> None:
         if self._at_most_once:
             self._finished.append(split_id)
+        if self._source.has_successors:
+            self._ended_splits.append(split_id)
+        if split_id in self.context.metrics.lag:
+            self.context.metrics.lag = {
+                split: lag for split, lag in self.context.metrics.lag.items() if split != split_id
+            }
 
     def _positions(self) -> dict[str, bytes]:
         """By split, everything that isn't finished: the open ones first."""
         positions = {opened.split.id: self._position_of(opened) for opened in self._open}
-        positions.update((waiting.id, _encode(self._with_time(waiting))) for waiting in self._waiting)
+        unopened = (*self._opening.values(), *self._waiting)
+        positions.update((waiting.id, _encode(self._with_time(waiting))) for waiting in unopened)
         return positions
 
     def _position_of(self, opened: _OpenSplit) -> bytes:

@@ -11,7 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from cutwater.errors import UserFunctionError
-from cutwater.operators.user_code import NEXT_LINE, NO_RECORD, name_of, places_of, shown
+from cutwater.operators.user_code import NO_RECORD, name_of, shown
+from cutwater.user_frames import NEXT_LINE, places_of
 
 
 def checked_kind(returned: Any, function: object, operator: str, record: object = NO_RECORD) -> Any:

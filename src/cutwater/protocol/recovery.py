@@ -23,6 +23,8 @@ class AttemptClaimed:
     attempt: AttemptNumber
     run: str = "0"
     """Whose attempt it is. A run begins when a job is started, and goes on when a driver takes over what is there."""
+    driver: str = ""
+    """Who claims: no two drivers have one name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +96,23 @@ def may_append(entries: Sequence[JournalEntry], attempt: AttemptNumber) -> bool:
 
 def run_of(entries: Sequence[JournalEntry]) -> str | None:
     """The run that holds the newest claim; None: there is none."""
-    claims = [entry for entry in entries if isinstance(entry, AttemptClaimed)]
-    return max(claims, key=lambda claim: claim.attempt).run if claims else None
+    newest = newest_claim(entries)
+    return None if newest is None else newest.run
 
 
-def is_taken_over(entries: Sequence[JournalEntry], *, attempt: AttemptNumber, run: str) -> bool:
-    """Whether another run has claimed the job after this attempt: then this run is over, and claims nothing more.
+def newest_claim(entries: Sequence[JournalEntry]) -> AttemptClaimed | None:
+    claims = (entry for entry in entries if isinstance(entry, AttemptClaimed))
+    return max(claims, key=lambda claim: claim.attempt, default=None)
 
-    A driver that goes on with the same run is another matter: of two such drivers each may take over from the other.
+
+def is_taken_over(entries: Sequence[JournalEntry], *, attempt: AttemptNumber, driver: str) -> bool:
+    """Whether another driver has claimed the job after this attempt: then this driver is over, and claims nothing more.
+
+    Of two drivers the one that was started last counts, also when it goes on with the same run: one that hung, and was
+    replaced, must not stop its successor when it wakes up.
     """
-    return any(isinstance(entry, AttemptClaimed) and entry.attempt > attempt and entry.run != run for entry in entries)
+    claims = (entry for entry in entries if isinstance(entry, AttemptClaimed))
+    return any(claim.attempt > attempt and claim.driver != driver for claim in claims)
 
 
 class Recovery:

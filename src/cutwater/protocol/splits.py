@@ -4,6 +4,9 @@ Eager: splits are spread over all subtasks as soon as they are discovered (parti
 gets one when it asks, so that fast ones read more (files). A split is handed out once; only one that was returned is
 handed out again. What a source has found is known by its origin: when a file was found and cut into splits once, no
 later look cuts it anew, though it may have grown.
+
+Splits may have an order: a split that names others (`after`) is handed out when none of those is waiting or being read
+any more. That follows a stream whose partitions are split and merged.
 """
 
 from __future__ import annotations
@@ -24,6 +27,8 @@ class Split:
     payload: bytes
     #: What it is a part of; all splits of one origin are found by one look. Empty: the split is all of it.
     origin: str = ""
+    #: Ids of splits that must have been read to their end before; one that nobody knows is taken to be over.
+    after: tuple[str, ...] = ()
 
     @property
     def known_as(self) -> str:
@@ -38,6 +43,15 @@ class SplitsDiscovered:
     complete: bool
     #: Digests of known origins that aren't there any more; None: this look can't tell.
     gone: Set[bytes] | None = None
+    #: For the next look.
+    state: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class SplitsFinished:
+    """These were read to their end. Told only of sources whose splits have an order."""
+
+    splits: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +91,25 @@ class AssignerState:
     #: Empty when discovery is complete: nobody looks again.
     known: KnownOrigins = field(default_factory=KnownOrigins)
     complete: bool = False
+    #: Of the source's own, from its last look.
+    look: bytes = b""
 
 
-Event = SplitsDiscovered | SplitRequested | SplitsReturned
+Event = SplitsDiscovered | SplitsFinished | SplitRequested | SplitsReturned
 Effect = AssignSplits | NoMoreSplits
 
 
 class SplitAssigner:
     """One per source, at the coordinator; each attempt begins a new one, from a state or empty."""
 
-    def __init__(self, parallelism: int, eager: bool) -> None:
+    def __init__(self, parallelism: int, eager: bool, *, ordered: bool = False) -> None:
+        """`ordered`: splits may name others that come before them."""
         assert parallelism >= 1, parallelism
         self._eager = eager
+        self._ordered = ordered
+        #: Handed out and not finished, if anybody may wait for that.
+        self._reading: set[str] = set()
+        self._look = b""
         self._unassigned: deque[Split] = deque()
         self._origins = OriginMemory(KnownOrigins())
         self._complete = False
@@ -97,9 +118,22 @@ class SplitAssigner:
         self._told: set[int] = set()
 
     @classmethod
-    def restored(cls, state: AssignerState, parallelism: int, eager: bool) -> Self:
-        """Goes on from a snapshot; hands out at the next event, `SplitsDiscovered((), …)` if there is no other."""
-        assigner = cls(parallelism, eager)
+    def restored(
+        cls,
+        state: AssignerState,
+        parallelism: int,
+        eager: bool,
+        *,
+        ordered: bool = False,
+        reading: Iterable[str] = (),
+    ) -> Self:
+        """Goes on from a snapshot; hands out at the next event, `SplitsDiscovered((), …)` if there is no other.
+
+        `reading`: the splits that the readers' own snapshots hold. The assigner's state is a little older than those.
+        """
+        assigner = cls(parallelism, eager, ordered=ordered)
+        assigner._reading.update(reading)
+        assigner._look = state.look
         assigner._unassigned.extend(state.unassigned)
         assigner._origins = OriginMemory(state.known)
         for split in state.unassigned:
@@ -110,7 +144,12 @@ class SplitAssigner:
     def snapshot(self) -> AssignerState:
         """The state as of now; the same whatever the parallelism."""
         known = KnownOrigins() if self._complete else self._origins.known
-        return AssignerState(tuple(self._unassigned), known, self._complete)
+        return AssignerState(tuple(self._unassigned), known, self._complete, self._look)
+
+    @property
+    def look(self) -> bytes:
+        """What the last look left for the next one."""
+        return self._look
 
     @property
     def known(self) -> KnownOrigins:
@@ -120,11 +159,14 @@ class SplitAssigner:
     def handle(self, event: Event) -> list[Effect]:
         """What the subtasks must be told, in this order."""
         match event:
-            case SplitsDiscovered(splits, complete, gone):
+            case SplitsDiscovered(splits, complete, gone, look):
                 self._add_new(splits)
+                self._look = look or self._look
                 self._complete = self._complete or complete
                 if gone is not None:
                     self._origins.missed(gone, needed=(split.known_as for split in self._unassigned))
+            case SplitsFinished(finished):
+                self._reading.difference_update(finished)
             case SplitRequested(subtask):
                 assert subtask in self._assigned_count, subtask
                 self._requests.append(subtask)
@@ -151,19 +193,31 @@ class SplitAssigner:
 
     def _spread(self) -> list[Effect]:
         given: dict[int, list[Split]] = {}
-        while self._unassigned:
+        while (split := self._take_next()) is not None:
             subtask = min(self._assigned_count, key=lambda candidate: (self._assigned_count[candidate], candidate))
             self._assigned_count[subtask] += 1
-            given.setdefault(subtask, []).append(self._unassigned.popleft())
+            given.setdefault(subtask, []).append(split)
         return [AssignSplits(subtask, tuple(given[subtask])) for subtask in sorted(given)]
 
     def _serve(self) -> list[Effect]:
         effects: list[Effect] = []
-        while self._unassigned and self._requests:
+        while self._requests and (split := self._take_next()) is not None:
             subtask = self._requests.popleft()
             self._assigned_count[subtask] += 1
-            effects.append(AssignSplits(subtask, (self._unassigned.popleft(),)))
+            effects.append(AssignSplits(subtask, (split,)))
         return effects
+
+    def _take_next(self) -> Split | None:
+        """The oldest that may be read now."""
+        if not self._ordered:
+            return self._unassigned.popleft() if self._unassigned else None
+        unread = self._reading | {split.id for split in self._unassigned}
+        for index, split in enumerate(self._unassigned):
+            if unread.isdisjoint(split.after):
+                del self._unassigned[index]
+                self._reading.add(split.id)
+                return split
+        return None
 
     def _tell_the_end(self) -> list[Effect]:
         if not self._complete or self._unassigned:

@@ -47,7 +47,7 @@ class Attempt:
         if message.attempt != self.number:
             return False
         match message:
-            case messages.SplitRequested() | messages.SplitProgressed():
+            case messages.SplitRequested() | messages.SplitsFinished() | messages.SplitProgressed():
                 return 0 <= message.subtask < len(self.slots) and self.slots[message.subtask] == slot
             case (
                 messages.OperatorOpening()

@@ -46,6 +46,9 @@ class Chain:
         self._callees = [[call.receiver for call in vertex.calls if call.sender == index] for index in indices]
         self._routers = [[router for edge, router in outputs if edge.sender_operator == index] for index in indices]
         self._ends = [index for index in indices if not self._callees[index]]
+        self._limited = [operator for operator in self.operators if type(operator).has_room is not Operator.has_room]
+        #: So many operators, from the head, were told of the end.
+        self._told_of_end = 0
         self._timed: list[Operator] = [
             operator for operator in self.operators if type(operator).next_wall_ms is not Operator.next_wall_ms
         ]
@@ -77,6 +80,11 @@ class Chain:
             tell(context.uid)
             operator.open(context)
 
+    def on_start(self) -> None:
+        """The outputs are connected. Last first: what one emits finds the others started."""
+        for operator in reversed(self.operators):
+            operator.on_start()
+
     def process(self, batch: Batch, port: int) -> None:
         self._enter(batch, port)
 
@@ -93,13 +101,17 @@ class Chain:
 
     def on_idle_time(self) -> None:
         """Nothing holds event time back at the chain's input."""
-        if self.head.forwards_idleness:
-            self._forward_idle(0)
+        self._pass_control(0, _idle)
 
     def on_active_time(self) -> None:
         """Event time at the chain's input waits for somebody again, where it is."""
-        if self.head.forwards_idleness:
-            self._forward_active(0)
+        self._pass_control(0, self._reached_again)
+
+    def has_room(self, *, barrier_expected: bool) -> bool:
+        """False: some operator can't take more right now."""
+        if barrier_expected:
+            return all(operator.has_room_ahead_of_barrier() for operator in self._limited)
+        return all(operator.has_room() for operator in self._limited)
 
     def next_wall_ms(self) -> int | None:
         """When the earliest processing-time timer is due."""
@@ -116,9 +128,17 @@ class Chain:
         for operator in self.operators:
             operator.on_idle_input()
 
-    def on_end(self) -> None:
-        for operator in self.operators:
-            operator.on_end()
+    def on_end(self) -> bool:
+        """Tells the operators one after the other; False: one of them has more to emit, so those below come later."""
+        while self._told_of_end < len(self.operators):
+            if not self._drained():
+                return False
+            self.operators[self._told_of_end].on_end()
+            self._told_of_end += 1
+        return self._drained()
+
+    def _drained(self) -> bool:
+        return self._told_of_end == 0 or self.operators[self._told_of_end - 1].drained()
 
     def freeze(self, checkpoint: CheckpointId) -> list[tuple[str, OperatorSnapshot]]:
         frozen = [
@@ -153,7 +173,7 @@ class Chain:
         operator = self.operators[index]
         operator.on_watermark(timestamp_ms)
         if operator.forwards_time:
-            self._forward_watermark(index, timestamp_ms)
+            operator.in_turn(partial(self._forward_watermark, index, timestamp_ms))
 
     def _forward_watermark(self, sender: int, timestamp_ms: int) -> None:
         self._reached_ms[sender] = timestamp_ms
@@ -170,20 +190,21 @@ class Chain:
         return min(reached) if len(reached) == len(self._ends) else None
 
     def _forward_idle(self, sender: int) -> None:
-        self._forward_control(sender, lambda index: Idle())
+        self._forward_control(sender, _idle)
 
-    def _forward_active(self, sender: int) -> None:
-        def again(index: int) -> Watermark:
-            reached = self._reached_ms[index]
-            return Watermark(MIN_TIMESTAMP_MS if reached is None else reached)
+    def _reached_again(self, index: int) -> Watermark:
+        reached = self._reached_ms[index]
+        return Watermark(MIN_TIMESTAMP_MS if reached is None else reached)
 
-        self._forward_control(sender, again)
+    def _pass_control(self, index: int, element_of: Callable[[int], Idle | Watermark]) -> None:
+        operator = self.operators[index]
+        if operator.forwards_idleness:
+            operator.in_turn(partial(self._forward_control, index, element_of))
 
     def _forward_control(self, sender: int, element_of: Callable[[int], Idle | Watermark]) -> None:
         """Out of the chain, past operators that have nothing to do about it."""
         for receiver in self._callees[sender]:
-            if self.operators[receiver].forwards_idleness:
-                self._forward_control(receiver, element_of)
+            self._pass_control(receiver, element_of)
         for router in self._routers[sender]:
             router.send_control(element_of(sender))
 
@@ -262,6 +283,10 @@ def _built(node: LogicalNode) -> Operator:
         raise
     except Exception as error:
         raise not_loaded(f'operator "{node.uid}"', error) from error
+
+
+def _idle(index: int) -> Idle:
+    return Idle()
 
 
 def _nowhere(batch: Batch) -> None:

@@ -7,6 +7,7 @@ manifests in the background and passes on the outcome. On the coordinator's thre
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol, assert_never
 
 from cutwater.errors import AttemptFencedError, CutwaterError, OperationsError
@@ -17,6 +18,7 @@ from cutwater.protocol.checkpoint_events import CheckpointKind, CheckpointPolicy
 from cutwater.protocol.discarding import Discarding
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
 from cutwater.runtime import messages
+from cutwater.runtime.driver_side import DriverSide
 from cutwater.runtime.job_status import StatusBoard
 from cutwater.runtime.pending_manifests import PendingManifest
 from cutwater.runtime.recovering import Recovered
@@ -47,6 +49,10 @@ class CheckpointedJob(Protocol):
 
     def attempt_failed(self, attempt: AttemptNumber, cause: CutwaterError) -> None:
         """This attempt can't go on; another one than the running one is ignored."""
+        ...
+
+    def driver_side_idle(self) -> None:
+        """Sources and sinks are done with all completed checkpoints in the driver."""
         ...
 
     def request_answered(self, request: str, path: str, reason: str | None) -> None:
@@ -86,6 +92,8 @@ class Checkpointing:
         #: A snapshot of someone else that is ours to delete as soon as we have enough of our own.
         self._claimed: str | None = None
         self._pickles_told: set[tuple[str, str, str]] = set()
+        #: What completed checkpoints mean to sources and sinks in the driver.
+        self.driver_side = DriverSide(store, background, failed=job.attempt_failed, idle=job.driver_side_idle)
 
     def start(self, tasks: frozenset[TaskId], recovered: Recovered) -> None:
         now = self._clock.now_seconds()
@@ -98,6 +106,7 @@ class Checkpointing:
     def stop(self) -> None:
         self._handle(events.AttemptStopped())
         self._pending.clear()
+        self.driver_side.stop()
         self._discard(self._discarding.all_over())
 
     def take_final(self) -> None:
@@ -178,13 +187,27 @@ class Checkpointing:
         )
 
     def _publish(self, effect: events.PublishManifest) -> None:
-        pending = self._pending[effect.checkpoint]
-        manifest = pending.manifest(self.plan, self._clock.timestamp(), self._clock.now_seconds())
+        """When sinks have committed in the driver what was complete before."""
+        self.driver_side.when_idle(f"publish {effect.checkpoint}", partial(self._publish_now, effect))
+
+    def _publish_now(self, effect: events.PublishManifest) -> None:
+        pending = self._pending.get(effect.checkpoint)
+        if pending is None:
+            reason = "given up while a sink still committed the checkpoint before it in the driver"
+            now = self._clock.now_seconds()
+            self._handle(events.PublishFailed(effect.attempt, effect.checkpoint, reason, now))
+            return
+        manifest = pending.manifest(
+            self.plan,
+            self._clock.timestamp(),
+            self._clock.now_seconds(),
+            committed_in_driver=self.driver_side.committed_up_to,
+        )
         store = self._store
 
         def done(_: Any, error: BaseException | None) -> None:
             self._discard(self._discarding.published(effect.checkpoint))
-            self._on_published(effect.attempt, effect.checkpoint, error)
+            self._on_published(pending, error)
 
         def publish() -> None:
             if pending.savepoint:
@@ -195,11 +218,14 @@ class Checkpointing:
         self._discarding.publishing(effect.checkpoint)
         self._background.submit(publish, done)
 
-    def _on_published(self, attempt: AttemptNumber, checkpoint: CheckpointId, error: BaseException | None) -> None:
-        now = self._clock.now_seconds()
+    def _on_published(self, pending: PendingManifest, error: BaseException | None) -> None:
+        attempt, checkpoint, now = pending.attempt, pending.checkpoint, self._clock.now_seconds()
         if isinstance(error, AttemptFencedError):
             # An attempt of ours that has ended meanwhile is fenced by its own successor: that is as it should be.
             self._job.attempt_failed(attempt, error)
+            if pending.savepoint:
+                # By its path, as the successor may use its number again. No successor sweeps where savepoints are.
+                self._discard_savepoint(pending.savepoint, checkpoint)
         elif error is not None:
             self._handle(events.PublishFailed(attempt, checkpoint, str(error), now))
         else:
@@ -211,6 +237,7 @@ class Checkpointing:
         if effect.kind is not CheckpointKind.SAVEPOINT:
             # What was prepared for a savepoint is committed with the next checkpoint: if the job failed before, it
             # would go back behind the savepoint, and everything committed with it would come twice.
+            self.driver_side.completed(self.plan, pending)
             self._job.checkpoint_completed(effect.checkpoint, effect.kind)
             self._job.tell_all(messages.CheckpointCompleted(effect.attempt, effect.checkpoint))
             self._dispose_of_claimed()
@@ -249,15 +276,23 @@ class Checkpointing:
             self._discard_one(checkpoint)
 
     def _discard_one(self, checkpoint: CheckpointId) -> None:
+        savepoint = self._savepoints.get(checkpoint)
+        if savepoint is not None:
+            self._discard_savepoint(savepoint, checkpoint)
+        else:
+            self._delete(f"chk-{checkpoint}", lambda: self._store.discard(checkpoint))
+
+    def _discard_savepoint(self, savepoint: str, checkpoint: CheckpointId) -> None:
+        if self._savepoints.get(checkpoint) == savepoint:
+            del self._savepoints[checkpoint]
+        self._delete(savepoint, lambda: self._store.discard_savepoint(savepoint))
+
+    def _delete(self, snapshot: str, delete: Callable[[], None]) -> None:
         def done(_: Any, error: BaseException | None) -> None:
             if error is not None:
-                self._board.warn(f"snapshot chk-{checkpoint} could not be deleted: {error}")
+                self._board.warn(f"snapshot {snapshot} could not be deleted: {error}")
 
-        savepoint = self._savepoints.pop(checkpoint, None)
-        if savepoint is not None:
-            self._background.submit(lambda: self._store.discard_savepoint(savepoint), done)
-        else:
-            self._background.submit(lambda: self._store.discard(checkpoint), done)
+        self._background.submit(delete, done)
 
 
 def _policy(plan: JobPlan) -> CheckpointPolicy:

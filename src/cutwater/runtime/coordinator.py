@@ -13,7 +13,6 @@ from typing import Any, assert_never
 
 import cloudpickle
 
-from cutwater.connectors.contract import Sink
 from cutwater.errors import (
     ConfigurationError,
     CutwaterError,
@@ -177,6 +176,11 @@ class Coordinator:
         return self._lifecycle.terminal
 
     @property
+    def commits(self) -> bool:
+        """A sink commits in the driver just now; it can't be stopped."""
+        return self._checkpoints.driver_side.busy
+
+    @property
     def status(self) -> JobStatus:
         return self._board.status
 
@@ -202,8 +206,13 @@ class Coordinator:
         self._recovered = None
         timeout = self.plan.options.slot_timeout_seconds
         self.after("slots", timeout, self._give_up_waiting)
-        plan, store, history = self.plan, self._services.store, self._history
-        self._services.background.submit(lambda: recover(plan, store, history), self._on_recovered)
+        # A commit of the last attempt may still run: the recovery commits the same, and must not do so beside it.
+        self._checkpoints.driver_side.when_idle("recovery", self._recover)
+
+    def _recover(self) -> None:
+        if self._lifecycle.state is JobState.WAITING_FOR_SLOTS:
+            plan, store, history = self.plan, self._services.store, self._history
+            self._services.background.submit(lambda: recover(plan, store, history), self._on_recovered)
 
     def _on_recovered(self, recovered: Recovered | None, error: BaseException | None) -> None:
         if self._lifecycle.state is not JobState.WAITING_FOR_SLOTS:
@@ -281,6 +290,7 @@ class Coordinator:
                     clock=self._clock,
                     failed=lambda error: self._fail(_as_ours(error)),
                     keeps_assigned=self._mode is CheckpointMode.NONE,
+                    reading=recovered.reading.get(head.uid, ()) or self._progress.reading(head.uid),
                 )
         for source in list(self._sources.values()):
             source.start()
@@ -303,7 +313,8 @@ class Coordinator:
 
     def _finish_if_over(self) -> None:
         attempt = self._attempt
-        if attempt is not None and self._lifecycle.state is JobState.FINISHING and attempt.over:
+        is_over = attempt is not None and attempt.over and not self._checkpoints.driver_side.busy
+        if is_over and self._lifecycle.state is JobState.FINISHING:
             self._end(JobState.FINISHED)
 
     def _all_tasks_finished(self) -> None:
@@ -354,8 +365,11 @@ class Coordinator:
         self._services.provider.ensure(0)
         for slot in self._slots:
             self._services.lines.send(slot, messages.EndSlot(job_is_over=True))
-        for connector in self._sinks():
-            connector.job_ended(self._board.failure)
+        for node in self._nodes():
+            if node.kind is NodeKind.SINK:
+                node.connector.job_ended(self._board.failure)
+            elif node.kind is NodeKind.SOURCE:
+                node.connector.job_ended()
 
     # Failures.
 
@@ -446,7 +460,9 @@ class Coordinator:
 
     def _give_up_waiting(self) -> None:
         needed = self.plan.graph.slots_needed
-        if self._roster.leaving:
+        # Slots are not what is missing when the recovery takes longer: a sink may wait for a server that is gone, and
+        # knows how long.
+        if self._roster.leaving or len(self._roster.free) >= needed:
             self.after("slots", self.plan.options.slot_timeout_seconds, self._give_up_waiting)
             return
         self._fail(
@@ -516,6 +532,9 @@ class Coordinator:
             case messages.SplitRequested():
                 if (source := self._sources.get(message.operator)) is not None:
                     source.requested(message.subtask)
+            case messages.SplitsFinished():
+                if (source := self._sources.get(message.operator)) is not None:
+                    source.finished(message.splits)
             case messages.SplitProgressed():
                 self._progress.advanced(message)
                 self._services.lines.send(
@@ -552,9 +571,6 @@ class Coordinator:
             if node.uid == report.operator:
                 node.connector.receive(report.value)
 
-    def _sinks(self) -> Iterator[Sink]:
-        return (node.connector for node in self._nodes() if node.kind is NodeKind.SINK)
-
     # What checkpointing asks of the job.
 
     def tell_all(self, message: messages.FromCoordinator) -> None:
@@ -574,6 +590,9 @@ class Coordinator:
     def attempt_failed(self, attempt: AttemptNumber, cause: CutwaterError) -> None:
         if self._attempt is not None and self._attempt.number == attempt:
             self._fail(cause)
+
+    def driver_side_idle(self) -> None:
+        self._finish_if_over()
 
     def request_answered(self, request: str, path: str, reason: str | None) -> None:
         error = None if reason is None else OperationsError("the snapshot that was asked for failed", detail=reason)

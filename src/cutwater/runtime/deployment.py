@@ -7,22 +7,33 @@ coordinator makes sure that all slots are that far, so that nobody connects to a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 from cutwater.graph.model import ExecutionEdge, ExecutionGraph, LogicalNode, Vertex
 from cutwater.graph.plan import JobPlan
-from cutwater.operators.contract import OperatorContext, OperatorSnapshot
+from cutwater.operators.contract import EventLoop, FinishedCalls, OperatorContext, OperatorSnapshot
 from cutwater.operators.metrics import TaskMetrics
 from cutwater.protocol.aligner import BarrierAligner
-from cutwater.protocol.ids import CheckpointId, TaskId
+from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
 from cutwater.protocol.key_groups import group_range
 from cutwater.runtime.chain import Chain
 from cutwater.runtime.channels import InputGate, LocalChannel
 from cutwater.runtime.messages import DeployAttempt, FromSlot, OperatorOpening
 from cutwater.runtime.restoring import OperatorRestore
 from cutwater.runtime.routing import OutputGate, Router, receivers_of, router_of
-from cutwater.runtime.seams import Background, ChannelId, Clock, InputChannel, OutputChannel, Transport
+from cutwater.runtime.seams import (
+    Background,
+    ChannelId,
+    Clock,
+    EventLoopMaker,
+    InputChannel,
+    OutputChannel,
+    OwnThreadMaker,
+    Transport,
+)
 from cutwater.runtime.task import Task, TaskServices
 from cutwater.runtime.watching import ConnectionWatch
 from cutwater.snapshots.format import TaskSnapshot
@@ -32,6 +43,9 @@ from cutwater.snapshots.tables import SavepointFolder
 from cutwater.snapshots.writer import Destination, write_task_savepoint, write_task_snapshot
 from cutwater.state.backends import backend_factory
 from cutwater.state.contract import KeyedBackend, KeyedBackendSettings
+
+Done: TypeAlias = Callable[[Any, BaseException | None], None]
+"""Called with a result or an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +61,18 @@ class SlotServices:
     #: Tells the coordinator now what all tasks counted.
     report_metrics: Callable[[], None]
     storage: Callable[[str], Storage]
+    #: Where connections to the outside are opened, which may take long.
+    opening: Background
+    #: Makes an event loop for the coroutines of one operator.
+    event_loop: EventLoopMaker
+    #: Makes a thread for one operator.
+    own_thread: OwnThreadMaker
+    #: Has the loop take another turn. From any thread.
+    wake: Callable[[], None]
+    #: Runs a call on the loop's thread; if it fails, this task of this attempt has. From any thread.
+    post: Callable[[AttemptNumber, TaskId, Callable[[], None]], None]
+    #: The same, at once, on the loop's thread.
+    guard: Callable[[AttemptNumber, TaskId, Callable[[], None]], None]
 
 
 class Deployment:
@@ -222,9 +248,31 @@ class Deployment:
             keyed_backend=keyed_backend,
             restored_keyed=lambda: restore.keyed_chunks(groups),
             restored_lists=restore.lists(),
-            run_in_background=self._services.background.submit,
+            run_in_background=partial(self._run_elsewhere, self._services.background, task),
+            open_elsewhere=partial(self._run_elsewhere, self._services.opening, task),
+            when_done=partial(self._when_done, task),
+            event_loop=partial(self._event_loop, task),
+            own_thread=partial(self._services.own_thread, partial(self._services.post, self.attempt, task)),
+            wake=self._services.wake,
             report=lambda value: self._services.report(self.attempt, node.uid, value),
         )
+
+    def _run_elsewhere(self, background: Background, task: TaskId, work: Callable[[], Any], done: Done) -> None:
+        def call(result: Any, error: BaseException | None) -> None:
+            self._services.guard(self.attempt, task, lambda: done(result, error))
+
+        background.submit(work, call)
+
+    def _when_done(self, task: TaskId, promise: Future[Any], done: Done) -> None:
+        def kept(promise: Future[Any]) -> None:
+            error = promise.exception()
+            result = None if error is not None else promise.result()
+            self._services.post(self.attempt, task, lambda: done(result, error))
+
+        promise.add_done_callback(kept)
+
+    def _event_loop(self, task: TaskId, done: Callable[[FinishedCalls], None]) -> EventLoop:
+        return self._services.event_loop(partial(self._services.post, self.attempt, task), done)
 
     def _write_snapshot(
         self, checkpoint: CheckpointId, task: TaskId, states: Iterable[tuple[str, OperatorSnapshot]], savepoint: str

@@ -136,6 +136,9 @@ class StatusBoard:
                 watermark_ms=task.watermark_ms,
                 late_records=task.late_records,
                 bad_timestamps=task.bad_timestamps,
+                skipped_records=task.skipped_records,
+                dead_letters=task.dead_letters,
+                lag=task.lag,
             )
             for slot, metrics in self._metrics.items()
             if metrics.attempt == attempt

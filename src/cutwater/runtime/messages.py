@@ -69,6 +69,15 @@ class SplitRequested(Message, frozen=True):
     subtask: int
 
 
+class SplitsFinished(Message, frozen=True):
+    """Of a source whose splits have an order: these were read to their end."""
+
+    attempt: AttemptNumber
+    operator: str
+    subtask: int
+    splits: tuple[str, ...]
+
+
 class SplitProgressed(Message, frozen=True):
     """At most once: a batch is about to be emitted; after a failure reading goes on behind it."""
 
@@ -131,6 +140,7 @@ OfAttempt = (
     | FirstRecordProcessed
     | SplitRequested
     | SplitProgressed
+    | SplitsFinished
     | SnapshotWritten
     | SnapshotRefused
     | TaskFinished

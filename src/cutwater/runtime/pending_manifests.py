@@ -23,7 +23,7 @@ class PendingManifest:
     savepoint: str = ""
     tasks: dict[TaskId, TaskSnapshot] = field(default_factory=dict)
 
-    def manifest(self, plan: JobPlan, created_at: str, now_seconds: float) -> Manifest:
+    def manifest(self, plan: JobPlan, created_at: str, now_seconds: float, *, committed_in_driver: int = 0) -> Manifest:
         return Manifest(
             version=FORMAT_VERSION,
             job_id=plan.job_id,
@@ -44,6 +44,7 @@ class PendingManifest:
             tasks=tuple(self.tasks[task] for task in sorted(self.tasks)),
             sources=dict(sorted(self.sources.items())),
             duration_seconds=now_seconds - self.triggered_at_seconds,
+            committed_in_driver=committed_in_driver,
         )
 
     def status(self, outcome: str, now_seconds: float) -> CheckpointStatus:

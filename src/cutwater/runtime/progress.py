@@ -39,11 +39,14 @@ class ReadProgress:
             unread = tuple(split for split in source.assigned if split.id not in begun)
             self.assigners[source.operator] = encode_assigner(replace(state, unassigned=unread + state.unassigned))
 
-    def _begun(self, operator: str) -> set[str]:
-        reading = {
+    def reading(self, operator: str) -> set[str]:
+        """Splits that its tasks had begun and not finished."""
+        return {
             decode_position(item).id
             for (source, _), items in self._readers.items()
             if source == operator
             for item in items
         }
-        return reading | {split for source, split in self._finished if source == operator}
+
+    def _begun(self, operator: str) -> set[str]:
+        return self.reading(operator) | {split for source, split in self._finished if source == operator}

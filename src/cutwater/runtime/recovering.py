@@ -7,16 +7,19 @@ them: claim the attempt, verify snapshots, then let every sink commit what the s
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import assert_never
 
-from cutwater.errors import RecoveryRefusedError, SnapshotDamagedError, SnapshotUntrustedError
-from cutwater.graph.model import NodeKind
+from cutwater.connectors.contract import Sink
+from cutwater.errors import ConfigurationError, RecoveryRefusedError, SnapshotDamagedError, SnapshotUntrustedError
+from cutwater.graph.model import LogicalNode, NodeKind
 from cutwater.graph.plan import JobPlan
 from cutwater.operators.sink import COMMITTABLES_STATE, decode_committable
+from cutwater.operators.source import READERS_STATE, decode_position
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
+from cutwater.protocol.modes import CheckpointMode
 from cutwater.protocol.recovery import (
     AttemptClaimed,
     Event,
@@ -34,6 +37,7 @@ from cutwater.protocol.recovery import (
 from cutwater.runtime.fitting import check_fits, key_groups_of
 from cutwater.snapshots.format import Manifest
 from cutwater.snapshots.reader import attached_files, list_items_of, load_manifest, verify
+from cutwater.snapshots.redistribution import parallelism_of
 from cutwater.snapshots.storage import Storage, absolute_url, split_url
 from cutwater.snapshots.store import SnapshotStore
 
@@ -64,6 +68,8 @@ class Recovered:
     claimed: str | None = None
     #: Whose attempt it is.
     run: str = "0"
+    #: By source whose splits have an order: those that were being read.
+    reading: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def own_checkpoint(self) -> CheckpointId | None:
@@ -114,8 +120,9 @@ def history_of(
     return History(before, path, allow_non_restored_state, claim, run=new_run())
 
 
-def check_sinks(plan: JobPlan, history: History, store: SnapshotStore) -> None:
-    """Raises when a sink can't be written, or must not be by a job that starts from nothing. May block.
+def check_connectors(plan: JobPlan, history: History, store: SnapshotStore) -> None:
+    """Raises when a source can't be read, a sink can't be written, or must not be by a job that starts from nothing.
+    May block.
 
     "latest" of a job that has no snapshot is such a start: what it finds as output is not its own.
     """
@@ -123,7 +130,19 @@ def check_sinks(plan: JobPlan, history: History, store: SnapshotStore) -> None:
     restores = history.restore_path is not None or any(isinstance(entry, SnapshotCompleted) for entry in before)
     for node in plan.logical.nodes.values():
         if node.kind is NodeKind.SINK:
+            _check_commits(node.connector, plan.options.checkpoints.checkpoint_mode)
             node.connector.check(restores=restores)
+        elif node.kind is NodeKind.SOURCE:
+            node.connector.check()
+
+
+def _check_commits(sink: Sink, mode: CheckpointMode) -> None:
+    if sink.commits_in_driver and mode is CheckpointMode.NONE:
+        raise ConfigurationError(
+            f'sink "{sink.name}" needs checkpoints',
+            detail="it writes when a checkpoint has completed",
+            hint="set checkpoints=cw.Checkpoints(every=…)",
+        )
 
 
 def with_key_groups_restored(plan: JobPlan, history: History, store: SnapshotStore) -> JobPlan:
@@ -165,7 +184,10 @@ def recover(plan: JobPlan, store: SnapshotStore, history: History) -> Recovered:
         _recover_sinks(plan, restored, attempt, run)
     claimed = path if history.claim else None
     kept = store.still_there(history.relevant(entries))
-    return Recovered(attempt, store.next_checkpoint(entries), restored, skipped, kept, claimed, run)
+    reading = {} if restored is None else _being_read(plan, restored)
+    # Above those of a snapshot from elsewhere, too: sinks may remember the numbers of what they have committed.
+    following = max(store.next_checkpoint(entries), CheckpointId(restored.manifest.checkpoint + 1 if restored else 1))
+    return Recovered(attempt, following, restored, skipped, kept, claimed, run, reading)
 
 
 def _choose(
@@ -225,24 +247,46 @@ def damaged_at(path: str, problem: str) -> RecoveryRefusedError:
 
 
 def _recover_sinks(plan: JobPlan, restored: Restored | None, attempt: AttemptNumber, run: str) -> None:
+    before = parallelism_of(restored.manifest.vertices) if restored is not None else {}
     for vertex in plan.graph.vertices:
         for node in vertex.operators:
             if node.kind is NodeKind.SINK:
                 node.connector.recover(
                     job_id=plan.job_id,
                     uid=node.uid,
-                    committables=committables_of(restored, node.uid) if restored is not None else [],
+                    committables=_uncommitted(restored, node) if restored is not None else [],
                     attempt=attempt,
                     run=run,
                     attached=attached_of(restored, node.uid) if restored is not None else {},
+                    parallelism_before=before.get(node.uid),
                 )
 
 
-def committables_of(restored: Restored, operator: str) -> list[bytes]:
-    """Everything that the snapshot says is prepared, in the order it was."""
-    tasks = restored.manifest.tasks
-    items = list_items_of(restored.storage, restored.folder, tasks, operator, COMMITTABLES_STATE)
-    return [decode_committable(item)[1] for item in items]
+def _being_read(plan: JobPlan, restored: Restored) -> dict[str, frozenset[str]]:
+    ordered = [
+        node.uid
+        for node in plan.logical.nodes.values()
+        if node.kind is NodeKind.SOURCE and node.connector.has_successors
+    ]
+    return {
+        uid: frozenset(decode_position(item).id for item in _items_of(restored, uid, READERS_STATE)) for uid in ordered
+    }
+
+
+def _uncommitted(restored: Restored, node: LogicalNode) -> list[bytes]:
+    if node.connector.commits_in_driver:
+        return committables_of(restored, node.uid, after=restored.manifest.committed_in_driver)
+    return committables_of(restored, node.uid)
+
+
+def committables_of(restored: Restored, operator: str, *, after: int = 0) -> list[bytes]:
+    """Everything that the snapshot says is prepared, in the order it was; only for checkpoints after this one."""
+    prepared = map(decode_committable, _items_of(restored, operator, COMMITTABLES_STATE))
+    return [committable for checkpoint, committable in prepared if checkpoint > after]
+
+
+def _items_of(restored: Restored, operator: str, state: str) -> Iterable[bytes]:
+    return list_items_of(restored.storage, restored.folder, restored.manifest.tasks, operator, state)
 
 
 def attached_of(restored: Restored, operator: str) -> dict[str, Callable[[], Iterator[bytes]]]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 from cutwater.batches import Batch
+from cutwater.connectors.contract import OwnThread
+from cutwater.operators.contract import EventLoop, FinishedCalls
 from cutwater.protocol.elements import Control
 from cutwater.protocol.ids import AttemptNumber, SlotId
 from cutwater.runtime.messages import FromCoordinator, FromSlot
@@ -115,6 +117,22 @@ class Background(Protocol):
 
     def submit(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
         """Runs `work` elsewhere, then `done(result, error)` on the owner's thread."""
+        ...
+
+
+class EventLoopMaker(Protocol):
+    """Where the coroutines of users run."""
+
+    def __call__(self, post: Callable[[Callable[[], None]], None], done: Callable[[FinishedCalls], None]) -> EventLoop:
+        """`done` is called with what has finished on the owner's thread, to which `post` brings a call."""
+        ...
+
+
+class OwnThreadMaker(Protocol):
+    """Where a writer runs a user's code."""
+
+    def __call__(self, post: Callable[[Callable[[], None]], None]) -> OwnThread:
+        """`post` brings a call to the owner's thread. From any thread."""
         ...
 
 

@@ -23,10 +23,12 @@ from cutwater.protocol.splits import Split
 from cutwater.runtime import messages
 from cutwater.runtime.chain import not_loaded
 from cutwater.runtime.deployment import Deployment, SlotServices
+from cutwater.runtime.event_loop import EventLoopThread
 from cutwater.runtime.exhaustion import explained
 from cutwater.runtime.failures import report_of
-from cutwater.runtime.seams import Background, Clock, SlotLink, Transport
+from cutwater.runtime.seams import Background, Clock, EventLoopMaker, OwnThreadMaker, SlotLink, Transport
 from cutwater.runtime.task import Task
+from cutwater.runtime.threads import OwnBackgroundThread
 from cutwater.snapshots.local_files import LocalFiles
 from cutwater.snapshots.storage import Storage
 
@@ -44,14 +46,32 @@ class Slot:
         link: SlotLink,
         transport: Transport,
         background: Background,
+        opening: Background,
         storage: Callable[[str], Storage],
+        wake: Callable[[], None],
+        event_loop: EventLoopMaker = EventLoopThread,
+        own_thread: OwnThreadMaker = OwnBackgroundThread,
     ) -> None:
+        """`opening`: what blocks there holds up nothing but itself. `wake`: from any thread, has `step` called soon."""
         self.id = slot_id
         self.ended = False
         self._clock = clock
         self._link = link
+        self._wake = wake
         self._services = SlotServices(
-            clock, transport, background, link.send, self._report, self._send_metrics, storage
+            clock,
+            transport,
+            background,
+            link.send,
+            self._report,
+            self._send_metrics,
+            storage,
+            opening=opening,
+            event_loop=event_loop,
+            own_thread=own_thread,
+            wake=wake,
+            post=self._post_of,
+            guard=self._guard_of,
         )
         self._mailbox: deque[Callable[[], None]] = deque()
         self._plan: JobPlan | None = None
@@ -69,6 +89,10 @@ class Slot:
 
     def post(self, work: Callable[[], None]) -> None:
         self._mailbox.append(work)
+
+    def _post_of(self, attempt: AttemptNumber, task: TaskId, work: Callable[[], None]) -> None:
+        self.post(lambda: self._guard_of(attempt, task, work))
+        self._wake()
 
     # The loop.
 
@@ -211,13 +235,24 @@ class Slot:
         try:
             work()
         except USER_FAILURES as error:
-            deployment = self._deployment
-            if deployment is None:
-                return  # background work of an attempt that is gone
-            blamed = task or next(iter(deployment.tasks))
-            deployment.tasks[blamed].lifecycle.move(TaskState.FAILED)
-            self._tell_failure(deployment.attempt, blamed, error)
-            self._drop_quietly()
+            self._fail(task, error)
+
+    def _guard_of(self, attempt: AttemptNumber, task: TaskId, work: Callable[[], None]) -> None:
+        """The same for work that was begun by an attempt that may be gone: its failure disturbs no other."""
+        try:
+            work()
+        except USER_FAILURES as error:
+            if self._deployment is not None and self._deployment.attempt == attempt:
+                self._fail(task, error)
+
+    def _fail(self, task: TaskId | None, error: Exception | SystemExit) -> None:
+        deployment = self._deployment
+        if deployment is None:
+            return
+        blamed = task or next(iter(deployment.tasks))
+        deployment.tasks[blamed].lifecycle.move(TaskState.FAILED)
+        self._tell_failure(deployment.attempt, blamed, error)
+        self._drop_quietly()
 
     def _tell_failure(self, attempt: AttemptNumber, task: TaskId, failure: Exception | SystemExit) -> None:
         error = exit_error(failure, task) if isinstance(failure, SystemExit) else explained(failure)

@@ -6,7 +6,7 @@ One `SourceCoordination` per source operator: it looks for splits in the backgro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import assert_never
 
 import msgspec
@@ -23,6 +23,7 @@ from cutwater.protocol.splits import (
     SplitAssigner,
     SplitRequested,
     SplitsDiscovered,
+    SplitsFinished,
 )
 from cutwater.runtime.messages import SplitsAssigned
 from cutwater.runtime.seams import Background, Clock
@@ -46,7 +47,9 @@ class SourceCoordination:
         clock: Clock,
         failed: Callable[[BaseException], None],
         keeps_assigned: bool = False,
+        reading: Iterable[str] = (),
     ) -> None:
+        """`reading`: the splits in the readers' snapshots, if the source's splits have an order."""
         self.operator = operator
         self.source = source
         self._parallelism = parallelism
@@ -56,9 +59,11 @@ class SourceCoordination:
         self._clock = clock
         self._failed = failed
         self._assigner = (
-            SplitAssigner(parallelism, source.eager)
+            SplitAssigner(parallelism, source.eager, ordered=source.has_successors)
             if state is None
-            else SplitAssigner.restored(decode_assigner(state), parallelism, source.eager)
+            else SplitAssigner.restored(
+                decode_assigner(state), parallelism, source.eager, ordered=source.has_successors, reading=reading
+            )
         )
         self._complete = state is not None and decode_assigner(state).complete
         #: Every split handed out in this attempt, in order, if somebody needs that: there may be millions.
@@ -82,6 +87,9 @@ class SourceCoordination:
     def requested(self, subtask: int) -> None:
         self._execute(self._assigner.handle(SplitRequested(subtask)))
 
+    def finished(self, splits: tuple[str, ...]) -> None:
+        self._execute(self._assigner.handle(SplitsFinished(splits)))
+
     def assigner_state(self) -> AssignerState:
         return self._assigner.snapshot()
 
@@ -97,8 +105,8 @@ class SourceCoordination:
 
     def _look(self) -> None:
         self._look_at_seconds = None
-        known = self._assigner.known
-        self._background.submit(lambda: self.source.discover_new(self._parallelism, known), self._found)
+        known, state = self._assigner.known, self._assigner.look
+        self._background.submit(lambda: self.source.discover_new(self._parallelism, known, state), self._found)
 
     def _found(self, discovery: Discovery | None, error: BaseException | None) -> None:
         if self._stopped:
@@ -107,7 +115,7 @@ class SourceCoordination:
             self._failed(error or AssertionError("discovery returned nothing"))
             return
         self._complete = discovery.complete
-        found = SplitsDiscovered(discovery.splits, discovery.complete, discovery.gone)
+        found = SplitsDiscovered(discovery.splits, discovery.complete, discovery.gone, discovery.state)
         self._execute(self._assigner.handle(found))
         self._tell_the_rest()
         if not discovery.complete:
@@ -138,6 +146,7 @@ class _Unassigned(msgspec.Struct, frozen=True, array_like=True):
     id: str
     payload: bytes
     origin: str = ""
+    after: tuple[str, ...] = ()
 
 
 class _Assigner(msgspec.Struct, frozen=True, array_like=True):
@@ -145,18 +154,19 @@ class _Assigner(msgspec.Struct, frozen=True, array_like=True):
     known: bytes | tuple[str, ...]
     """Digests of origins; in snapshots of earlier versions the ids of splits."""
     complete: bool
+    look: bytes = b""
 
 
 def encode_assigner(state: AssignerState) -> bytes:
-    unassigned = tuple(_Unassigned(split.id, split.payload, split.origin) for split in state.unassigned)
-    return msgspec.msgpack.encode(_Assigner(unassigned, state.known.packed(), state.complete))
+    unassigned = tuple(_Unassigned(split.id, split.payload, split.origin, split.after) for split in state.unassigned)
+    return msgspec.msgpack.encode(_Assigner(unassigned, state.known.packed(), state.complete, state.look))
 
 
 def decode_assigner(data: bytes) -> AssignerState:
     state = msgspec.msgpack.decode(data, type=_Assigner)
-    unassigned = tuple(Split(split.id, split.payload, split.origin) for split in state.unassigned)
+    unassigned = tuple(Split(split.id, split.payload, split.origin, split.after) for split in state.unassigned)
     if isinstance(state.known, bytes):
-        return AssignerState(unassigned, KnownOrigins.unpacked(state.known), state.complete)
+        return AssignerState(unassigned, KnownOrigins.unpacked(state.known), state.complete, state.look)
     # A split of a file was called path#start, and its origin is the path.
     origins = {origin for split in state.known for origin in (split, split.rpartition("#")[0] or split)}
     return AssignerState(unassigned, KnownOrigins.of(sorted(origins)), state.complete)

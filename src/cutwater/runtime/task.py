@@ -44,12 +44,14 @@ from cutwater.protocol.watermarks import (
 from cutwater.protocol.watermarks import Event as WatermarkEvent
 from cutwater.runtime.chain import Chain
 from cutwater.runtime.channels import InputGate
+from cutwater.runtime.late_parts import discard, when_whole
 from cutwater.runtime.messages import (
     FromSlot,
     SnapshotRefused,
     SnapshotWritten,
     SplitProgressed,
     SplitRequested,
+    SplitsFinished,
     TaskCommitted,
     TaskFinished,
 )
@@ -74,6 +76,10 @@ class TaskServices:
     report_metrics: Callable[[], None]
     #: Rows that wait for company leave after this long, even when the task is never idle.
     buffer_seconds_max: float
+
+
+#: Between two looks of a task that has work and no room for what comes of it.
+WITHOUT_ROOM_SECONDS = 0.005
 
 
 class Task:
@@ -107,12 +113,16 @@ class Task:
         self._drains = False
         self._triggered_ms: dict[CheckpointId, int] = {}
         self._savepoints: dict[CheckpointId, str] = {}
+        #: All inputs have ended, and this is said below once the chain is drained: whether they were complete.
+        self._ending: bool | None = None
         self._ended = False
         self._all_complete = True
         self._flushed_at_seconds = 0.0
         self._aligning_since_seconds: float | None = None
         self._to_commit: CheckpointId | None = None
         self._snapshots_under_way = 0
+        #: Frozen, with parts that aren't known yet.
+        self._unwritten: dict[CheckpointId, Sequence[tuple[str, OperatorSnapshot]]] = {}
         self._turn_ended_seconds = services.clock.now_seconds()
         self._pause_seconds = 0.0
 
@@ -128,23 +138,36 @@ class Task:
         """One piece of work; False: nothing to do right now."""
         if self._to_commit is not None or (self._ended and self.lifecycle.state is TaskState.RUNNING):
             self._report_progress_of_commits()
-        self.backpressured = not self._ended and not self.outputs.has_room()
-        if self._ended or self.backpressured:
+        if self._ended or self._ending is not None:
+            self.backpressured = False
+            return not self._ended and self._end_if_drained()
+        self.backpressured = not self._has_room()
+        if self.backpressured:
             return False
         fired = self._fire_timers()
         return (self._step_source() if self._source is not None else self._step_inputs()) or fired
 
+    def _has_room(self) -> bool:
+        if not self.outputs.has_room():
+            return False
+        if self.chain.has_room(barrier_expected=bool(self._triggered_ms)):
+            return True
+        self.outputs.flush()  # what the chain emits by itself meanwhile gets no company from new input
+        return False
+
     def wake_at(self) -> float | None:
         """When `step` may have something to do that no element announces."""
-        if self._ended:
+        if self._ended or self._ending is not None:
             return None
-        wall_ms = self.chain.next_wall_ms()
-        if wall_ms is None:
-            return None if self._source is None else self._source.wake_at()
         clock = self._services.clock
-        due = clock.now_seconds() + (wall_ms - clock.wall_ms()) / 1000
+        wall_ms = self.chain.next_wall_ms()
+        due = None if wall_ms is None else clock.now_seconds() + (wall_ms - clock.wall_ms()) / 1000
         polled = None if self._source is None else self._source.wake_at()
-        return due if polled is None else min(due, polled)
+        times = [time for time in (due, polled) if time is not None]
+        if not times:
+            return None
+        # Who has no room is woken when there is some; to ask all the time would only heat the processor.
+        return max(min(times), clock.now_seconds() + WITHOUT_ROOM_SECONDS) if self.backpressured else min(times)
 
     def limit_time(self, timestamp_ms: int | None) -> None:
         assert self._source is not None
@@ -186,12 +209,15 @@ class Task:
         """The outputs are connected: from now on `step` may be called."""
         self.outputs.connected()
         self.lifecycle.move(TaskState.RUNNING)
+        self.chain.on_start()
         if self._watermarks.watermark_ms is not None:  # restored: what came too late before still does
             self.chain.on_watermark(self._watermarks.watermark_ms)
 
     def close(self) -> None:
         if not self.lifecycle.terminal:
             self.lifecycle.move(TaskState.DROPPED)
+        for states in self._unwritten.values():
+            discard(states)
         self.chain.close()
 
     def _step_source(self) -> bool:
@@ -200,6 +226,11 @@ class Task:
         read = source.poll()
         if source.wants_split():
             self._services.send(SplitRequested(self._services.attempt, self.chain.vertex.uid, self.id.subtask))
+        finished = source.take_finished()
+        if finished:
+            self._services.send(
+                SplitsFinished(self._services.attempt, self.chain.vertex.uid, self.id.subtask, tuple(finished))
+            )
         while (progress := source.take_progress()) is not None:
             sequence, readers = progress
             self._services.send(
@@ -260,16 +291,26 @@ class Task:
         if complete:  # else its last watermark stays: a later run goes on from there
             self._advance(ChannelFinished(channel))
         if self.inputs.all_ended:
-            # The chain emits what is left before a snapshot that the end releases: the cut lies behind the end.
+            # The chain emits what is left before a snapshot that the end releases: the cut lies behind the end. What
+            # an operator will only emit later is in its snapshot, and those below it haven't heard of the end.
             self._end(complete=self._all_complete)
         self._execute(self._aligner.handle(ChannelEnded(channel)))
 
     def _end(self, *, complete: bool) -> None:
-        self.chain.on_end()
+        self._ending = complete
+        self._end_if_drained()
+
+    def _end_if_drained(self) -> bool:
+        """Ends the task, unless the chain still has something to emit; then it is asked again in the next turns."""
+        assert self._ending is not None
+        if not self.chain.on_end():
+            self._rest()
+            return False
         self.outputs.flush()
-        self.outputs.broadcast(EndOfInput(complete))
+        self.outputs.broadcast(EndOfInput(self._ending))
         self._ended = True
         self._report_progress_of_commits()
+        return True
 
     def _advance(self, event: WatermarkEvent) -> None:
         for effect in self._watermarks.handle(event):
@@ -330,8 +371,13 @@ class Task:
             )
             self._services.send(SnapshotWritten(self._services.attempt, checkpoint, self.id, timed))
 
-        write = self._services.write_snapshot
-        self._services.background.submit(lambda: write(checkpoint, self.id, frozen, savepoint), done)
+        def write(states: Sequence[tuple[str, OperatorSnapshot]]) -> None:
+            self._unwritten.pop(checkpoint, None)
+            write_snapshot = self._services.write_snapshot
+            self._services.background.submit(lambda: write_snapshot(checkpoint, self.id, states, savepoint), done)
+
+        self._unwritten[checkpoint] = frozen
+        when_whole(frozen, write)
 
     def _forget(self, checkpoint: CheckpointId) -> tuple[int | None, str]:
         """When the checkpoint was triggered, if that is known, and where it goes if it is a savepoint."""

@@ -75,6 +75,8 @@ class ActorLoop:
         return None if wake_at is None else max(0.0, wake_at - self._clock.now_seconds())
 
 
+CLOSE_WAIT_SECONDS = 1.0
+
 _Work = tuple[Callable[[], Any], Callable[[Any, BaseException | None], None]]
 
 
@@ -132,6 +134,17 @@ class ThreadBackground:
                 if self._closed.is_set():
                     return
             self._post(_call(done, result, error))
+
+
+class OwnBackgroundThread(ThreadBackground):
+    """An `OwnThread`: one of them, which nothing else waits for."""
+
+    def __init__(self, post: Callable[[Callable[[], None]], None]) -> None:
+        super().__init__(workers_max=1, post=post)
+
+    def close(self) -> None:
+        super().close()
+        self.drain(CLOSE_WAIT_SECONDS)
 
 
 def _call(

@@ -165,6 +165,9 @@ class Manifest(msgspec.Struct, frozen=True):
     """Split assigner of each source operator, msgpack."""
     duration_seconds: float = 0.0
     """From the trigger until every task had written its part."""
+    committed_in_driver: int = 0
+    """Sinks that commit in the driver have committed everything up to this checkpoint, also where a task still has it
+    as prepared."""
 
     @property
     def size_bytes(self) -> int:

@@ -18,7 +18,7 @@ import msgspec
 
 from cutwater.errors import SnapshotDamagedError, StorageError
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
-from cutwater.protocol.recovery import AttemptClaimed, JournalEntry, SnapshotCompleted, run_of
+from cutwater.protocol.recovery import AttemptClaimed, JournalEntry, SnapshotCompleted, newest_claim
 from cutwater.signatures import Secret
 from cutwater.snapshots.documents import seal, unseal
 from cutwater.snapshots.paths import is_below_root
@@ -33,6 +33,7 @@ class _Claim(msgspec.Struct, frozen=True, tag_field="entry", tag="attempt_claime
     attempt: int
     run: str = ""
     """Empty: written by a version that had no runs."""
+    driver: str = ""
 
 
 class _Completed(msgspec.Struct, frozen=True, tag_field="entry", tag="snapshot_completed"):
@@ -47,6 +48,7 @@ class _Summary(msgspec.Struct, frozen=True, tag_field="entry", tag="summary"):
     attempt: int
     completed: tuple[tuple[int, int, str], ...]
     run: str = ""
+    driver: str = ""
 
 
 _Document = _Claim | _Completed | _Summary
@@ -71,7 +73,8 @@ class Journal:
 
     @property
     def newest_claim(self) -> AttemptNumber | None:
-        return max((entry.attempt for entry in self.entries if isinstance(entry, AttemptClaimed)), default=None)
+        claim = newest_claim(self.entries)
+        return None if claim is None else claim.attempt
 
     def catch_up(self) -> None:
         """Reads what others have appended."""
@@ -90,8 +93,9 @@ class Journal:
         newest = max(completed, key=lambda entry: entry.checkpoint, default=None)
         kept = [entry for entry in completed if entry is newest or is_kept(entry)]
         named = tuple((entry.checkpoint, entry.attempt, entry.path) for entry in kept)
+        claim = newest_claim(self.entries) or AttemptClaimed(AttemptNumber(0), "")
         index = self._next
-        if self._append(_Summary(self.newest_claim or 0, named, run_of(self.entries) or "")) and self._base == index:
+        if self._append(_Summary(claim.attempt, named, claim.run, claim.driver)) and self._base == index:
             for older in self._indexes():
                 if older < index:
                     self._storage.delete(self._path(older))
@@ -178,8 +182,8 @@ def _check_paths(document: _Document, path: str) -> None:
 
 def _document(entry: JournalEntry) -> _Document:
     match entry:
-        case AttemptClaimed(attempt, run):
-            return _Claim(attempt, run)
+        case AttemptClaimed(attempt, run, driver):
+            return _Claim(attempt, run, driver)
         case SnapshotCompleted(checkpoint, attempt, path):
             return _Completed(checkpoint, attempt, path)
         case _:
@@ -188,8 +192,8 @@ def _document(entry: JournalEntry) -> _Document:
 
 def _entry(document: _Claim | _Completed) -> JournalEntry:
     match document:
-        case _Claim(attempt=attempt, run=run):
-            return AttemptClaimed(AttemptNumber(attempt), run)
+        case _Claim(attempt=attempt, run=run, driver=driver):
+            return AttemptClaimed(AttemptNumber(attempt), run, driver)
         case _Completed(checkpoint=checkpoint, attempt=attempt, path=path):
             return SnapshotCompleted(CheckpointId(checkpoint), AttemptNumber(attempt), path)
         case _:
@@ -202,4 +206,4 @@ def _entries_of(summary: _Summary) -> list[JournalEntry]:
         SnapshotCompleted(CheckpointId(checkpoint), AttemptNumber(attempt), path)
         for checkpoint, attempt, path in summary.completed
     ]
-    return [*completed, AttemptClaimed(AttemptNumber(summary.attempt), summary.run)]
+    return [*completed, AttemptClaimed(AttemptNumber(summary.attempt), summary.run, summary.driver)]

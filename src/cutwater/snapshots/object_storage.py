@@ -1,8 +1,7 @@
 """How do snapshots lie in an object store: S3 and what speaks like it, Google Cloud Storage, Azure?
 
-Credentials and endpoint come from the environment (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, AWS_ALLOW_HTTP, …) or the
-machine's role, in the driver and in every slot. A file is created if absent by one conditional request, so drivers that
-publish in the same instant are fenced from each other as on local files.
+A file is created if absent by one conditional request, so drivers that publish in the same instant are fenced from each
+other as on local files. `object_stores` says how a store is found, and with which credentials.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cutwater.errors import ConfigurationError, StorageError
+from cutwater.errors import StorageError
+from cutwater.object_stores import HASTE_SECONDS, open_store, reason_of
 from cutwater.snapshots.paths import parts_of_path
 
-SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 _PROBE = ".cutwater-probe"
 _WRITING = ("write", "create")
 _PARTS_AT_A_TIME = 3
@@ -27,23 +26,13 @@ class ObjectStorage:
     """Files below one prefix of a bucket. May block; for several threads at a time."""
 
     def __init__(self, url: str) -> None:
-        try:
-            import obstore
-            from obstore import exceptions
-            from obstore.store import from_url
-        except ImportError as error:
-            raise ConfigurationError(
-                f'storage "{url}" needs a library that is not installed',
-                hint='pip install "cutwater[object-storage]", in the driver and on every worker',
-            ) from error
         self._url = url
+        self._store = open_store(url)
+        # Importable, now that the store is open.
+        import obstore
+
         self._obstore: Any = obstore
-        self._exceptions: Any = exceptions
-        try:
-            # Spark spells it s3a.
-            self._store: Any = from_url(url.replace("s3a://", "s3://", 1))
-        except (ValueError, exceptions.BaseError) as error:
-            raise ConfigurationError(f'storage "{url}" can\'t be opened', detail=str(error)) from error
+        self._exceptions: Any = obstore.exceptions
 
     def write(self, path: str, data: bytes) -> None:
         with self._explained("write", path):
@@ -95,9 +84,12 @@ class ObjectStorage:
                 self._obstore.delete(self._store, files)
 
     def check_writable(self) -> None:
+        """Without patience: someone waits for the answer, and a wrong address stays wrong."""
         probe = f"{_PROBE}-{uuid.uuid4().hex}"
-        self.write(probe, b"")
-        self.delete(probe)
+        hasty = open_store(self._url, patience_seconds=HASTE_SECONDS)
+        with self._explained("write", probe):
+            self._obstore.put(hasty, probe, b"")
+            self._obstore.delete(hasty, probe)
 
     def __repr__(self) -> str:
         return f"ObjectStorage({self._url!r})"
@@ -120,7 +112,7 @@ class ObjectStorage:
 def _refused(verb: str, full: str, error: Exception) -> StorageError:
     return StorageError(
         f'can\'t {verb} "{full}"',
-        detail=str(error),
+        detail=reason_of(error),
         hint="does the bucket exist, is it reachable from here, and have these credentials the right to it?",
     )
 

@@ -20,7 +20,8 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from cutwater.errors import ConfigurationError, StorageError
-from cutwater.snapshots.object_storage import SCHEMES, ObjectStorage
+from cutwater.object_stores import SCHEMES
+from cutwater.snapshots.object_storage import ObjectStorage
 from cutwater.snapshots.paths import parts_of_path
 
 _TEMPORARY = ".tmp"

@@ -7,7 +7,8 @@
     {job_id}/shared/{task}-…-c{checkpoint}-a{attempt}-{name} files of databases, first written for this checkpoint
 
 An attempt first claims its number in the journal. A snapshot is complete when its entry is in there: whoever appends
-one looks at every entry before it, so an attempt that was superseded meets the newer claim and publishes nothing.
+one looks at every entry before it, so an attempt that was superseded meets the newer claim and publishes nothing. A
+savepoint has no entry, but who publishes one looks, too.
 
 Every file in a snapshot's folder bears the number of its attempt. So two attempts that use one checkpoint id never
 touch each other's files: not one that died between manifest and journal, nor one that was thought dead and wakes up.
@@ -18,6 +19,7 @@ store only lists, reads and deletes.
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -25,6 +27,7 @@ from contextlib import suppress
 import msgspec
 
 from cutwater.errors import AttemptFencedError, ConfigurationError, InternalError, SnapshotDamagedError, StorageError
+from cutwater.protocol.checkpoint_events import CheckpointKind
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
 from cutwater.protocol.recovery import AttemptClaimed, JournalEntry, SnapshotCompleted, is_taken_over
 from cutwater.protocol.retention import DiscardCheckpoint, DiscardEverything, FileKind, SweepLeftovers, restorable
@@ -58,10 +61,12 @@ class SnapshotStore:
         journal_length_max: int = JOURNAL_LENGTH_MAX,
         open_other: Callable[[str], Storage] = open_storage,
         secret: Secret | None = None,
+        driver: str | None = None,
     ) -> None:
         """`open_other` opens the storages of savepoints, and of snapshots that are restored by their path.
 
-        `secret` signs what is written, and checks what is read.
+        `secret` signs what is written, and checks what is read. `driver`: a name that no other driver has; left out, a
+        random one.
         """
         if not job_id or "/" in job_id or not is_below_root(job_id):
             raise ConfigurationError(f'"{job_id}" can\'t be a job id', hint="use letters, digits, - and _")
@@ -72,6 +77,7 @@ class SnapshotStore:
         self._journal = Journal(storage, f"{job_id}/journal", secret)
         self._journal_length_max = journal_length_max
         self._journal_lock = threading.Lock()
+        self._driver = secrets.token_hex(8) if driver is None else driver
         self._attempt: AttemptNumber | None = None
         #: An entry was to be appended, and nobody knows whether it will be.
         self._in_doubt = False
@@ -107,20 +113,20 @@ class SnapshotStore:
     def claim_attempt(self, run: str = "0") -> tuple[AttemptNumber, list[JournalEntry]]:
         """Claims the next attempt number; from now on older attempts can publish nothing. With all entries before.
 
-        Raises `AttemptFencedError` if another run has claimed the job since we did.
+        Raises `AttemptFencedError` if another driver has claimed the job since we did.
         """
         with self._journal_lock:
             self._journal.catch_up()
             while True:
                 attempt = AttemptNumber((self._journal.newest_claim or 0) + 1)
                 before = self._journal.entries.copy()
-                if self._attempt is not None and is_taken_over(before, attempt=self._attempt, run=run):
+                if self._attempt is not None and is_taken_over(before, attempt=self._attempt, driver=self._driver):
                     raise AttemptFencedError(
                         f"job {self.job_id} was started again elsewhere",
-                        detail=f"attempt {attempt - 1} of another run has claimed it since attempt {self._attempt}",
-                        hint="of the runs with one job id on one storage the last one counts; give others an id",
+                        detail=f"attempt {attempt - 1} of another driver has claimed it since attempt {self._attempt}",
+                        hint="of the drivers with one job id on one storage the last one counts; give others an id",
                     )
-                if self._journal.append(AttemptClaimed(attempt, run)):
+                if self._journal.append(AttemptClaimed(attempt, run, self._driver)):
                     self._attempt = attempt
                     return attempt, before
 
@@ -146,10 +152,10 @@ class SnapshotStore:
         entry = SnapshotCompleted(CheckpointId(manifest.checkpoint), AttemptNumber(manifest.attempt), folder)
         with self._journal_lock:
             self._journal.catch_up()
-            self._refuse_fenced(entry)
+            self._refuse_fenced(manifest)
             self._write_manifest(folder, manifest)
             while entry not in self._journal.entries:
-                self._refuse_fenced(entry)
+                self._refuse_fenced(manifest)
                 self._in_doubt = True
                 self._journal.append(entry)
             self._in_doubt = False
@@ -157,7 +163,15 @@ class SnapshotStore:
         self._deletions.published(manifest)
 
     def publish_savepoint(self, url: str, manifest: Manifest) -> None:
-        """Makes a savepoint complete. It is its owner's, not part of the journal: no recovery looks for it."""
+        """Makes a savepoint complete. It is its owner's, not part of the journal: no recovery looks for it.
+
+        Raises `AttemptFencedError` if a newer attempt has claimed the job. That one went back to a checkpoint, and its
+        output may be visible already: with this savepoint, what both have read would come twice. A claim behind this
+        look does no harm: then the savepoint is older than the attempt that claims.
+        """
+        with self._journal_lock:
+            self._journal.catch_up()
+            self._refuse_fenced(manifest)
         root, folder = split_url(url)
         path = f"{folder}/{manifest_name(manifest.attempt)}"
         if not self.open_other(root).create_if_absent(path, self._sealed(manifest)):
@@ -273,16 +287,14 @@ class SnapshotStore:
                 hint="another driver runs this job; this one should end",
             )
 
-    def _refuse_fenced(self, entry: SnapshotCompleted) -> None:
+    def _refuse_fenced(self, manifest: Manifest) -> None:
         newest = self._journal.newest_claim
-        if newest is None or newest < entry.attempt:
-            raise InternalError(f"attempt {entry.attempt} publishes, but has not claimed its number")
-        if newest > entry.attempt:
-            raise self._fenced(entry.checkpoint, entry.attempt, newest)
-
-    def _fenced(self, checkpoint: int, attempt: int, newest: int) -> AttemptFencedError:
-        return AttemptFencedError(
-            f"checkpoint {checkpoint} of attempt {attempt} was not published",
-            detail=f"attempt {newest} has claimed job {self.job_id}",
-            hint="another driver runs this job; this one should end",
-        )
+        if newest is None or newest < manifest.attempt:
+            raise InternalError(f"attempt {manifest.attempt} publishes, but has not claimed its number")
+        if newest > manifest.attempt:
+            what = "savepoint" if manifest.kind == CheckpointKind.SAVEPOINT else "checkpoint"
+            raise AttemptFencedError(
+                f"{what} {manifest.checkpoint} of attempt {manifest.attempt} was not published",
+                detail=f"attempt {newest} has claimed job {self.job_id}",
+                hint="another driver runs this job; this one should end",
+            )

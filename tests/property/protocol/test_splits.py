@@ -10,6 +10,7 @@ from cutwater.protocol.splits import (
     SplitAssigner,
     SplitRequested,
     SplitsDiscovered,
+    SplitsFinished,
 )
 
 steps = st.lists(
@@ -64,3 +65,35 @@ def test_eager_splits_are_balanced(numbers: list[int], parallelism: int):
     )
     sizes = [len(effect.splits) for effect in effects] + [0] * (parallelism - len(effects))
     assert max(sizes) - min(sizes) <= 1
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=10), st.data())
+def test_no_split_is_read_before_those_that_it_comes_after(pairs: list[tuple[int, int]], data: st.DataObject):
+    """Splits 0…9, some after others, found, finished and restored in any order."""
+    parents: dict[int, set[int]] = {}
+    for one, other in pairs:
+        if one != other:
+            parents.setdefault(max(one, other), set()).add(min(one, other))
+    splits = [Split(str(n), b"", after=tuple(str(parent) for parent in parents.get(n, ()))) for n in range(10)]
+    assigner = SplitAssigner(2, eager=True, ordered=True)
+    reading: list[str] = []
+    finished: set[str] = set()
+
+    def tell(event: SplitsDiscovered | SplitsFinished) -> None:
+        for effect in assigner.handle(event):
+            if isinstance(effect, AssignSplits):
+                for split in effect.splits:
+                    assert finished.issuperset(split.after)
+                    reading.append(split.id)
+
+    tell(SplitsDiscovered(tuple(data.draw(st.permutations(splits))), complete=True))
+    while reading:
+        split = reading.pop(data.draw(st.integers(0, len(reading) - 1)))
+        before = assigner.snapshot()
+        finished.add(split)
+        if data.draw(st.booleans()):  # the assigner's state may be older than the readers'
+            assigner = SplitAssigner.restored(before, 2, eager=True, ordered=True, reading=reading)
+            tell(SplitsDiscovered((), complete=False))
+        else:
+            tell(SplitsFinished((split,)))
+    assert len(finished) == 10

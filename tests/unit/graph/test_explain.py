@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cutwater.config import Checkpoints, JobOptions
 from cutwater.graph.chaining import to_execution_graph
-from cutwater.graph.explain import Plan
+from cutwater.graph.explain import Plan, explain
 from cutwater.graph.guarantees import guarantees_of
 from cutwater.graph.model import LogicalEdge, LogicalGraph, Partitioning
 from cutwater.protocol.modes import CheckpointMode
@@ -87,3 +87,8 @@ def test_a_notebook_shows_the_picture(tmp_path: Path) -> None:
     plan = _plan(word_count())
     plan.save_svg(tmp_path / "plan.svg")
     assert plan._repr_svg_() == (tmp_path / "plan.svg").read_text(encoding="utf-8")
+
+
+def test_a_console_shows_the_text() -> None:
+    plan = _plan(word_count())
+    assert repr(plan) == explain(plan)

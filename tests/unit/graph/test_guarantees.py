@@ -17,10 +17,13 @@ ONCE, REPEATED, LOSSY, NOTHING = (
 )
 TABLE = {
     (CheckpointMode.EXACTLY_ONCE, Replay.REPLAYABLE): [ONCE, ONCE, ONCE, ONCE, REPEATED],
+    (CheckpointMode.EXACTLY_ONCE, Replay.REDELIVERED): [REPEATED] * 5,
     (CheckpointMode.EXACTLY_ONCE, Replay.NOT_REPLAYABLE): [LOSSY, LOSSY, LOSSY, NOTHING, NOTHING],
     (CheckpointMode.AT_LEAST_ONCE, Replay.REPLAYABLE): [REPEATED] * 5,
+    (CheckpointMode.AT_LEAST_ONCE, Replay.REDELIVERED): [REPEATED] * 5,
     (CheckpointMode.AT_LEAST_ONCE, Replay.NOT_REPLAYABLE): [NOTHING] * 5,
     (CheckpointMode.NONE, Replay.REPLAYABLE): [LOSSY] * 5,
+    (CheckpointMode.NONE, Replay.REDELIVERED): [NOTHING] * 5,
     (CheckpointMode.NONE, Replay.NOT_REPLAYABLE): [LOSSY] * 5,
 }
 DELIVERIES = [Delivery.TRANSACTIONAL, Delivery.WRITE_AHEAD, Delivery.IDEMPOTENT, Delivery.FINGERPRINT, Delivery.PLAIN]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import cutwater as cw
@@ -45,3 +46,13 @@ def test_records_are_spread_where_task_to_task_is_no_longer_possible() -> None:
 def test_a_parallelism_that_can_not_be_is_refused(parallelism: Any) -> None:
     with pytest.raises(ConfigurationError):
         rescaled(graph_of(), parallelism)
+
+
+@pytest.mark.parametrize(("of_source", "after"), [({}, 5), ({"parallelism": 2}, 2)])
+def test_what_is_aggregated_in_front_of_a_shuffle_stays_beside_its_sender(of_source: Any, after: int) -> None:
+    env = cw.Environment(parallelism=2)
+    sales = env.from_collection(pa.table({"item": ["a"], "price": [1]}), uid="sales", **of_source)
+    sales.key_by("item").sum("price", update="batch", uid="sum").sink_to(cw.sinks.discard(), uid="sink")
+    parallelism, edges = shape_of(rescaled(env._dataflow.graph, 5))
+    assert parallelism == {"sales": after, "sum-partial": after, "sum": 5, "sink": 5}
+    assert edges[0] == "forward"

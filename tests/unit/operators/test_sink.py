@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from cutwater.batches import Batch, rows_of, with_times
 from cutwater.connectors.contract import Delivery, Sink, SinkWriter, WriterContext
 from cutwater.errors import StorageError
+from cutwater.operators.contract import OperatorSnapshot
 from cutwater.operators.sink import WriterOperator, decode_committable
 from cutwater.protocol.ids import CheckpointId
 from cutwater.protocol.modes import CheckpointMode
@@ -195,23 +197,158 @@ def test_without_checkpoints_output_is_committed_every_so_often_and_at_the_end(t
     sink = Recording()
     chain = task(WriterOperator(sink, NONE, commit_interval_seconds=1.0))
     seen = []
+
+    def committed() -> list[str]:
+        while chain.background:
+            chain.run_background()
+        return commits_of(sink)
+
     for now_seconds, letter in ((0.5, "a"), (1.0, "b"), (1.5, "c")):
         chain.now_seconds = now_seconds
         chain.feed(letter)
-        seen.append(list(commits_of(sink)))
+        seen.append(committed())
     chain.now_seconds = 2.0
     chain.operator.on_idle_input()
-    seen.append(list(commits_of(sink)))
+    seen.append(committed())
     chain.feed("d")
     chain.operator.on_end()
-    assert (seen, commits_of(sink)) == ([[], ["ab"], ["ab"], ["ab", "c"]], ["ab", "c", "d"])
+    assert (seen, committed()) == ([[], ["ab"], ["ab"], ["ab", "c"]], ["ab", "c", "d"])
 
 
-def test_without_checkpoints_a_savepoint_commits_first(task: Any) -> None:
+def test_without_checkpoints_a_savepoint_waits_until_all_is_committed(task: Any) -> None:
     sink = Recording()
     chain = task(WriterOperator(sink, NONE))
     chain.feed("a")
-    assert (chain.freeze(1), commits_of(sink)) == ({}, ["a"])
+    parts: list[Any] = []
+    chain.operator.freeze(1).late.then(parts.append)
+    early = list(parts)
+    chain.run_background()
+    assert (early, [part.lists for part in parts], commits_of(sink)) == ([], [()], ["a"])
+
+
+class Promising(Recording):
+    """Prepares when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.promises: list[Future[Any]] = []
+        self.room = True
+
+    def writer(self, context: WriterContext) -> SinkWriter:
+        return PromisingWriter(self)
+
+
+class PromisingWriter(RecordingWriter):
+    sink: Promising
+
+    def has_room(self) -> bool:
+        self.sink.called("has_room")
+        return self.sink.room
+
+    def prepare(self, checkpoint: CheckpointId) -> Any:
+        self.sink.promises.append(Future())
+        return self.sink.promises[-1]
+
+
+def parts_of(chain: Any, *checkpoints: int) -> list[list[tuple[int, bytes]]]:
+    """What the late parts of these snapshots hold, as they become known."""
+    known: list[list[tuple[int, bytes]]] = []
+
+    def note(part: OperatorSnapshot) -> None:
+        known.append([decode_committable(item) for items in part.lists for item in items.items])
+
+    for checkpoint in checkpoints:
+        chain.operator.freeze(CheckpointId(checkpoint)).late.then(note)
+    return known
+
+
+def test_a_snapshot_waits_for_what_is_prepared_late(task: Any) -> None:
+    sink = Promising()
+    chain = task(WriterOperator(sink, ONCE))
+    known = parts_of(chain, 1)
+    chain.feed("b")  # the stream goes on
+    early = list(known)
+    sink.promises[0].set_result([b"a"])
+    assert (early, known) == ([], [[(1, b"a")]])
+
+
+def test_what_two_checkpoints_promised_is_told_apart(task: Any) -> None:
+    sink = Promising()
+    chain = task(WriterOperator(sink, ONCE))
+    known = parts_of(chain, 1, 2)
+    sink.promises[0].set_result([b"a"])
+    sink.promises[1].set_result([b"b"])
+    chain.operator.on_checkpoint_completed(2)
+    while chain.background:
+        chain.run_background()
+    assert (known, commits_of(sink)) == ([[(1, b"a")], [(1, b"a"), (2, b"b")]], ["a", "b"])
+
+
+def test_a_promise_keeps_the_task_busy(task: Any) -> None:
+    sink = Promising()
+    chain = task(WriterOperator(sink, ONCE))
+    parts_of(chain, 1)
+    before = chain.operator.busy()
+    sink.promises[0].set_result([])
+    assert (before, chain.operator.busy()) == (True, False)
+
+
+def test_a_broken_promise_fails_the_task(task: Any) -> None:
+    sink = Promising()
+    chain = task(WriterOperator(sink, ONCE))
+    callbacks: list[Any] = []
+    chain.operator.context.when_done = lambda promise, done: callbacks.append(done)
+    parts_of(chain, 1)
+    with pytest.raises(StorageError, match="can't prepare checkpoint 1: OSError: connection reset"):
+        callbacks[0](None, OSError("connection reset"))
+
+
+def test_a_promise_that_is_kept_after_close_disturbs_no_one(task: Any) -> None:
+    sink = Promising()
+    chain = task(WriterOperator(sink, ONCE))
+    known = parts_of(chain, 1)
+    chain.operator.close()
+    sink.promises[0].set_exception(OSError("gone"))
+    assert known == []
+
+
+def test_a_sink_has_room_when_its_writer_is_open_and_has(task: Any) -> None:
+    sink = Promising()
+    chain = task(WriterOperator(sink, ONCE), opens_later=True)
+    seen = [chain.operator.has_room()]
+    chain.open_one()
+    seen.append(chain.operator.has_room())
+    sink.room = False
+    assert [*seen, chain.operator.has_room()] == [False, True, False]
+
+
+def test_a_writer_that_failed_on_its_own_thread_fails_the_task_when_it_is_asked_for_room(task: Any) -> None:
+    sink = Promising()
+    chain = task(WriterOperator(sink, ONCE))
+    sink.broken = "has_room"
+    with pytest.raises(StorageError, match="can't write: OSError: disk full"):
+        chain.operator.has_room()
+
+
+def test_what_comes_before_the_writer_is_open_is_written_in_order_and_cut_where_the_barrier_was(task: Any) -> None:
+    chain = task(WriterOperator(Recording(), ONCE), opens_later=True)
+    chain.feed("a")
+    known = parts_of(chain, 1)
+    chain.feed("b")
+    chain.operator.on_idle_input()
+    chain.open_one()
+    assert (known, [decode_committable(item) for item in chain.freeze(2)["committables"]]) == (
+        [[(1, b"a")]],
+        [(1, b"a"), (2, b"b")],
+    )
+
+
+def test_a_writer_that_opens_after_close_is_closed(task: Any) -> None:
+    sink = Recording()
+    chain = task(WriterOperator(sink, ONCE), opens_later=True)
+    chain.operator.close()
+    chain.open_one()
+    assert sink.calls == ["close"]
 
 
 def test_a_failing_write_names_the_sink(task: Any) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cutwater.batches import Batch, ObjectBatch
-from cutwater.connectors.contract import Discovery, Source, SplitReader
+from cutwater.connectors.contract import Discovery, ReaderContext, Source, SplitReader, Unreadable
 from cutwater.errors import StorageError
 from cutwater.operators.source import ASK_AGAIN_SECONDS, ReaderOperator, decode_progress
 from cutwater.protocol.splits import Split
@@ -32,7 +32,7 @@ class Letters(Source):
     def discover(self, parallelism: int) -> Discovery:
         return Discovery((), complete=True)
 
-    def reader(self, split: Split, position: Any) -> SplitReader:
+    def reader(self, split: Split, position: Any, context: ReaderContext) -> SplitReader:
         self.opened.append(split.id)
         return LetterReader(self, split, position or 0)
 
@@ -284,3 +284,207 @@ def test_at_most_once_a_full_hold_sleeps_until_a_confirmation(task: Any) -> None
     full = reader.wake_at()
     reader.confirm(1)
     assert (full, reader.wake_at()) == (None, 0.0)
+
+
+class Acknowledging(Letters):
+    """Its readers hear of completed checkpoints and wake the loop."""
+
+    def __init__(self) -> None:
+        super().__init__(eager=True)
+        self.acknowledged: list[tuple[str, int]] = []
+
+    def reader(self, split: Split, position: Any, context: ReaderContext) -> SplitReader:
+        return AcknowledgingReader(self, split, position or 0)
+
+
+class AcknowledgingReader(LetterReader):
+    _source: Acknowledging
+    wakes_loop = True
+
+    def checkpoint_completed(self, position: Any) -> None:
+        self._source.acknowledged.append((self._split.id, position))
+
+
+def test_a_reader_hears_what_a_completed_checkpoint_holds_of_its_split(task: Any) -> None:
+    source = Acknowledging()
+    chain = task(ReaderOperator(source, limit=1))
+    chain.operator.add_splits([word("abcd")])
+    for checkpoint in (1, 2, 3):
+        chain.operator.poll()
+        chain.freeze(checkpoint)
+    chain.operator.on_checkpoint_completed(2)  # 1 was subsumed
+    chain.operator.on_checkpoint_completed(3)
+    assert source.acknowledged == [("abcd", 2), ("abcd", 3)]
+
+
+def test_a_reader_that_wakes_the_loop_is_not_asked_again_and_again(task: Any) -> None:
+    chain = task(ReaderOperator(Acknowledging(), limit=1))
+    chain.operator.add_splits([word("--a")])
+    chain.operator.poll()
+    assert chain.operator.wake_at() is None
+
+
+def test_splits_are_opened_elsewhere_and_one_that_is_slow_holds_up_no_other(task: Any) -> None:
+    chain = task(ReaderOperator(Letters(eager=True)), opens_later=True)
+    chain.operator.add_splits([word("a"), word("b")])
+    chain.operator.poll()
+    chain.opening.reverse()
+    chain.open_one()
+    assert (chain.operator.poll(), chain.output) == (True, ["b"])
+
+
+def test_a_split_that_is_being_opened_is_in_the_snapshot(task: Any) -> None:
+    chain = task(ReaderOperator(Letters()), opens_later=True)
+    chain.operator.add_splits([word("ab")])
+    chain.operator.poll()
+    restored = task(ReaderOperator(Letters()), lists=chain.freeze())
+    restored.operator.poll()
+    assert restored.output == ["a", "b"]
+
+
+def test_a_source_with_a_split_that_is_being_opened_has_not_finished_and_wants_none(task: Any) -> None:
+    chain = task(ReaderOperator(Letters()), opens_later=True)
+    chain.operator.add_splits([word("a")])
+    chain.operator.no_more_splits()
+    chain.operator.poll()
+    assert (chain.operator.finished, chain.operator.wants_split()) == (False, False)
+
+
+def test_a_lazy_source_opens_one_split_at_a_time(task: Any) -> None:
+    chain = task(ReaderOperator(Letters()), opens_later=True)
+    chain.operator.add_splits([word("a"), word("b")])
+    chain.operator.poll()
+    chain.operator.poll()
+    assert len(chain.opening) == 1
+
+
+def test_a_reader_that_opens_after_close_is_closed(task: Any) -> None:
+    source = Letters()
+    chain = task(ReaderOperator(source), opens_later=True)
+    chain.operator.add_splits([word("a")])
+    chain.operator.poll()
+    chain.operator.close()
+    chain.open_one()
+    assert source.closed == ["a"]
+
+
+def test_a_split_that_cannot_be_opened_is_named(task: Any) -> None:
+    class Broken(Letters):
+        def reader(self, split: Split, position: Any, context: ReaderContext) -> SplitReader:
+            raise OSError("no route to host")
+
+    chain = task(ReaderOperator(Broken()), opens_later=True)
+    chain.operator.add_splits([word("a")])
+    chain.operator.poll()
+    with pytest.raises(StorageError, match='source "letters" can\'t open split "a": OSError: no route to host'):
+        chain.open_one()
+
+
+def test_finished_splits_are_told_where_others_wait_for_them(task: Any) -> None:
+    source = Letters(eager=True)
+    source.has_successors = True
+    chain = task(ReaderOperator(source))
+    chain.operator.add_splits([word("a"), word("bc")])
+    chain.operator.poll()
+    assert (chain.operator.take_finished(), chain.operator.take_finished()) == (["a"], [])
+
+
+def test_the_lag_of_each_split_is_counted_until_it_ends(task: Any) -> None:
+    class Behind(Letters):
+        def reader(self, split: Split, position: Any, context: ReaderContext) -> SplitReader:
+            class Reader(LetterReader):
+                lag = property(lambda self: len(self._word) - self._index)
+
+            return Reader(self, split, position or 0)
+
+    chain = task(ReaderOperator(Behind(eager=True), limit=1))
+    chain.operator.add_splits([word("abc"), word("x")])
+    seen = []
+    for _ in range(3):
+        chain.operator.poll()
+        seen.append(chain.metrics.lag)
+    assert seen == [{"abc": 2}, {"abc": 2}, {"abc": 1}]
+
+
+class Spoiled(Letters):
+    """Digits in a word can't be decoded."""
+
+    can_tolerate = True
+
+    def reader(self, split: Split, position: Any, context: ReaderContext) -> SplitReader:
+        return SpoiledReader(self, split, position or 0, tolerant=context.tolerant)
+
+
+class SpoiledReader(LetterReader):
+    def __init__(self, source: Letters, split: Split, index: int, *, tolerant: bool) -> None:
+        super().__init__(source, split, index)
+        self._tolerant = tolerant
+        self._unreadable: list[Unreadable] = []
+
+    def read(self, limit: int, now_seconds: float) -> Batch | None:
+        first = self._index
+        batch = super().read(limit, now_seconds)
+        found = [] if batch is None else list(enumerate(batch.values, first))
+        bad = [(index, each) for index, each in found if each.isdigit()]
+        if bad and not self._tolerant:
+            raise ValueError(f"a digit at {bad[0][0]}")
+        self._unreadable = [Unreadable(each, index, ValueError("a digit")) for index, each in bad]
+        good = [each for _, each in found if not each.isdigit()]
+        return ObjectBatch(good) if good else None
+
+    def take_unreadable(self) -> list[Unreadable]:
+        unreadable, self._unreadable = self._unreadable, []
+        return unreadable
+
+
+def letters_of(chain: Any) -> list[tuple[Any, str | None, str]]:
+    return [(each.record, each.position, each.error) for tag, sent in chain.side for each in sent if tag == "errors"]
+
+
+def test_by_default_what_cannot_be_decoded_fails_the_task(task: Any) -> None:
+    chain = task(ReaderOperator(Spoiled()))
+    chain.operator.add_splits([word("a1")])
+    with pytest.raises(StorageError, match="a digit at 1"):
+        chain.operator.poll()
+
+
+def test_what_cannot_be_decoded_is_skipped_and_counted(task: Any) -> None:
+    chain = task(ReaderOperator(Spoiled(), limit=2, on_error="skip"))
+    chain.operator.add_splits([word("a123b4")])
+    assert [chain.operator.poll() for _ in range(4)] == [True, True, True, False]
+    assert (chain.output, chain.side, chain.metrics.skipped_records) == (["a", "b"], [], 4)
+
+
+def test_what_cannot_be_decoded_leaves_as_a_dead_letter(task: Any) -> None:
+    chain = task(ReaderOperator(Spoiled(), limit=2, on_error="dead_letter"))
+    chain.operator.add_splits([word("a12b3")])
+    while chain.operator.poll():
+        pass
+    assert (chain.output, chain.metrics.dead_letters) == (["a", "b"], 3)
+    assert letters_of(chain) == [
+        ("1", "a12b3@1", "ValueError: a digit"),
+        ("2", "a12b3@2", "ValueError: a digit"),
+        ("3", "a12b3@4", "ValueError: a digit"),
+    ]
+
+
+@pytest.mark.parametrize("at_most_once", [False, True])
+@given(text=st.text("ab12-", max_size=8), polls=st.integers(0, 8), limit=st.integers(1, 3))
+def test_dead_letters_leave_once_across_a_snapshot(
+    task: Any, at_most_once: bool, text: str, polls: int, limit: int
+) -> None:
+    def run(lists: Any, times: int) -> Any:
+        chain = task(ReaderOperator(Spoiled(), at_most_once, limit=limit, on_error="dead_letter"), lists=lists)
+        if lists is None:
+            chain.operator.add_splits([word(text)])
+        chain.operator.no_more_splits()
+        for _ in range(times):
+            chain.operator.poll()
+            confirm_one(chain.operator)
+        return chain
+
+    before = run(None, polls)
+    after = run(before.freeze(), 20)
+    assert [*before.output, *after.output] == [each for each in text if each in "ab"]
+    found = [record for record, *_ in letters_of(before) + letters_of(after)]
+    assert found == [each for each in text if each in "12"]

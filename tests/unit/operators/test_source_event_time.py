@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cutwater.batches import Batch, ObjectBatch
-from cutwater.connectors.contract import Discovery, Source, SplitReader
+from cutwater.connectors.contract import Discovery, ReaderContext, Source, SplitReader, Unreadable
 from cutwater.operators.event_time import TimestampSelector
 from cutwater.operators.source import ASK_AGAIN_SECONDS, ReaderOperator, decode_position
 from cutwater.protocol.event_time import WatermarkStrategy
@@ -17,7 +17,7 @@ from cutwater.protocol.splits import Split
 class Times(Source):
     """A split is times in words: a number is a record at that time, "-" a moment without data, "!" a bad record.
 
-    "w7" is no record: the outside world says that time is 7 there.
+    "w7" is no record: the outside world says that time is 7 there. "?" can't be decoded.
     """
 
     def __init__(self, *, eager: bool = True) -> None:
@@ -31,7 +31,7 @@ class Times(Source):
     def discover(self, parallelism: int) -> Discovery:
         return Discovery((), complete=True)
 
-    def reader(self, split: Split, position: Any) -> SplitReader:
+    def reader(self, split: Split, position: Any, context: ReaderContext) -> SplitReader:
         return TimesReader(self, split, position or 0)
 
 
@@ -42,22 +42,29 @@ class TimesReader(SplitReader):
         self._words = split.payload.decode().split()
         self._index = index
         self._watermark: int | None = None
+        self._unreadable: list[Unreadable] = []
 
     def read(self, limit: int, now_seconds: float) -> Batch | None:
         self._source.asked.append(self._split.id)
         found: list[Any] = []
         while self._index < len(self._words) and len(found) < limit:
             word = self._words[self._index]
-            if word[0] in "-w" and found:
+            if word[0] in "-w?" and found:
                 break
             self._index += 1
-            if word[0] == "-":
+            if word[0] == "?":
+                self._unreadable.append(Unreadable(word, self._index, ValueError("?")))
+            if word[0] in "-?":
                 break
             if word[0] == "w":
                 self._watermark = int(word[1:])
                 break
             found.append(None if word == "!" else int(word))
         return ObjectBatch(found) if found else None
+
+    def take_unreadable(self) -> list[Unreadable]:
+        unreadable, self._unreadable = self._unreadable, []
+        return unreadable
 
     @property
     def position(self) -> int:
@@ -80,15 +87,17 @@ def opened(
     lists: Any = None,
     limit: int = 1,
     heard: bool = False,
+    on_error: Any = "fail",
     **more: Any,
 ) -> Any:
     """A reader with these splits; each is called by its first word."""
     strategy = WatermarkStrategy(**({"kind": "bounded", "every_seconds": 0.0} | more))
     timestamps = (TimestampSelector(function=lambda record: record), strategy)
-    chain = task(ReaderOperator(Times(eager=eager), at_most_once, timestamps, limit=1), lists=lists)
+    chain = task(ReaderOperator(Times(eager=eager), at_most_once, timestamps, 1, on_error), lists=lists)
     order: list[Any] = []
     context = chain.operator.context
     context.emit = lambda batch: order.append(batch.values)
+    context.emit_side = lambda tag, batch: order.append([letter.record for letter in batch.values])
     context.emit_watermark = order.append
     context.emit_idle = lambda: order.append("idle")
     chain.order = order
@@ -115,6 +124,19 @@ def test_a_batch_of_bad_records_is_work_but_moves_no_time(task: Any) -> None:
     chain = opened(task, "! 10", bad_timestamps="drop")
     assert (chain.operator.poll(), chain.order, chain.metrics.bad_timestamps) == (True, [], 1)
     assert poll(chain, 1) == [[10], 9]
+
+
+def test_dead_letters_of_a_source_are_work_but_move_no_time(task: Any) -> None:
+    chain = opened(task, "? 10 ?", "20", on_error="dead_letter")
+    assert [chain.operator.poll() for _ in range(5)] == [True, True, True, True, False]
+    assert chain.order == [["?"], [20], [10], 9, ["?"]]
+
+
+def test_at_most_once_a_split_ends_with_its_last_batch_though_dead_letters_follow(task: Any) -> None:
+    chain = opened(task, "10 ?", "20", at_most_once=True, on_error="dead_letter")
+    poll(chain, 4)
+    chain.operator.confirm(3)
+    assert poll(chain, 4) == [[10], [20], 19, ["?"]]
 
 
 @pytest.mark.parametrize("ending", ["10 20 -", "10 20"])

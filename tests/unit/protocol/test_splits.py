@@ -9,6 +9,7 @@ from cutwater.protocol.splits import (
     SplitAssigner,
     SplitRequested,
     SplitsDiscovered,
+    SplitsFinished,
     SplitsReturned,
 )
 
@@ -183,3 +184,59 @@ def test_known_origins_take_ten_bytes_each_and_come_back():
     known = KnownOrigins.of(f"/data/events/{number:06d}.jsonl" for number in range(1000))
     assert len(known.packed()) == 10_000
     assert KnownOrigins.unpacked(known.packed()) == known
+
+
+CHILD = Split("child", b"", after=("a", "b"))
+
+
+def ordered(*splits: Split) -> SplitAssigner:
+    """Both halves of the first look are being read."""
+    assigner = SplitAssigner(2, eager=True, ordered=True)
+    assigner.handle(SplitsDiscovered(splits, complete=False))
+    return assigner
+
+
+def test_a_successor_waits_until_all_before_it_have_ended():
+    assigner = ordered(A, B)
+    assert [
+        assigner.handle(SplitsDiscovered((CHILD,), complete=False)),
+        assigner.handle(SplitsFinished(("a",))),
+        assigner.handle(SplitsFinished(("b",))),
+    ] == [[], [], [AssignSplits(0, (CHILD,))]]
+
+
+def test_a_successor_of_splits_that_nobody_knows_is_read_at_once():
+    assert ordered().handle(SplitsDiscovered((CHILD,), complete=False)) == [AssignSplits(0, (CHILD,))]
+
+
+def test_a_successor_found_in_one_look_with_those_before_it_waits_too():
+    assigner = SplitAssigner(1, eager=True, ordered=True)
+    assert assigner.handle(SplitsDiscovered((CHILD, A, B), complete=True)) == [AssignSplits(0, (A, B))]
+
+
+def test_a_lazy_request_passes_over_a_successor_that_waits():
+    assigner = SplitAssigner(1, eager=False, ordered=True)
+    assigner.handle(SplitsDiscovered((CHILD, A), complete=False))
+    assert assigner.handle(SplitRequested(0)) == [AssignSplits(0, (A,))]
+
+
+def test_the_end_is_not_told_while_a_successor_waits():
+    assigner = ordered(A, B)
+    assigner.handle(SplitsDiscovered((CHILD,), complete=True))
+    assigner.handle(SplitsFinished(("a",)))
+    assert assigner.handle(SplitsFinished(("b",))) == [AssignSplits(0, (CHILD,)), NoMoreSplits(0), NoMoreSplits(1)]
+
+
+def test_after_a_restore_a_successor_waits_for_those_that_the_readers_snapshots_hold():
+    assigner = ordered(A, B)
+    assigner.handle(SplitsDiscovered((CHILD,), complete=False))
+    restored = SplitAssigner.restored(assigner.snapshot(), 2, eager=True, ordered=True, reading=["b"])
+    begun = restored.handle(SplitsDiscovered((), complete=False))
+    assert (begun, restored.handle(SplitsFinished(("b",)))) == ([], [AssignSplits(0, (CHILD,))])
+
+
+def test_what_a_look_left_for_the_next_one_is_in_the_snapshot():
+    assigner = SplitAssigner(1, eager=True)
+    assigner.handle(SplitsDiscovered((), complete=False, state=b"seen"))
+    assigner.handle(SplitsDiscovered((), complete=False))
+    assert SplitAssigner.restored(assigner.snapshot(), 1, eager=True).look == b"seen"

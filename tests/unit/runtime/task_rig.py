@@ -51,6 +51,7 @@ class Rig:
         #: What it tells the coordinator, and where each snapshot goes if it is a savepoint.
         self.told: list[FromSlot] = []
         self.written: dict[CheckpointId, str] = {}
+        self.states: dict[CheckpointId, Any] = {}
         nodes = tuple(
             LogicalNode(f"o{index}", f"o{index}", NodeKind.OPERATOR, 1, lambda made=made: made, None, max_parallelism=8)  # type: ignore[misc]
             for index, made in enumerate(self.operators)
@@ -93,6 +94,7 @@ class Rig:
 
     def _write(self, checkpoint: CheckpointId, task: TaskId, states: Any, savepoint: str) -> TaskSnapshot:
         self.written[checkpoint] = savepoint
+        self.states[checkpoint] = states
         return TaskSnapshot(task.vertex, task.subtask, ())
 
     def feed(self, channel: int, *elements: Any) -> None:

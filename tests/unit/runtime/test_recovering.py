@@ -25,9 +25,9 @@ def manifest_of(checkpoint: int, kind: str = "checkpoint") -> Manifest:
 
 
 def savepoint(folder: Path, secret: Secret | None) -> str:
-    SnapshotStore(MemoryStorage(), "job", secret=secret).publish_savepoint(
-        f"{folder}/savepoint", manifest_of(7, "savepoint")
-    )
+    store = SnapshotStore(MemoryStorage(), "job", secret=secret)
+    store.claim_attempt()
+    store.publish_savepoint(f"{folder}/savepoint", manifest_of(7, "savepoint"))
     return f"{folder}/savepoint"
 
 

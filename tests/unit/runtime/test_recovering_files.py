@@ -13,12 +13,13 @@ import pytest
 
 import cutwater as cw
 from cutwater.batches import ObjectBatch
+from cutwater.connectors.contract import CallersThread
 from cutwater.errors import AttemptFencedError, ConfigurationError, RecoveryRefusedError
 from cutwater.operators.contract import OperatorSnapshot
 from cutwater.operators.sink import WriterOperator
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
 from cutwater.protocol.modes import CheckpointMode
-from cutwater.runtime.recovering import Recovered, check_sinks, history_of, recover
+from cutwater.runtime.recovering import Recovered, check_connectors, history_of, recover
 from cutwater.snapshots.format import FORMAT_VERSION, Manifest, TaskSnapshot
 from cutwater.snapshots.storage import LocalStorage
 from cutwater.snapshots.store import SnapshotStore
@@ -78,7 +79,11 @@ class Driver:
                 run=self.recovered.run,
                 report=None,
                 now_seconds=lambda: 0.0,
+                wall_ms=lambda: 0,
                 run_in_background=lambda work, done: done(work(), None),
+                open_elsewhere=lambda work, done: done(work(), None),
+                wake=lambda: None,
+                own_thread=CallersThread,
             )
         )
 
@@ -237,14 +242,14 @@ def test_a_job_that_starts_from_nothing_is_kept_from_doubling_the_output(
     store = SnapshotStore(LocalStorage(str(tmp_path / "checkpoints")), "job")
     plan, history = plan_into(tmp_path / "out", if_exists="refuse"), history_of(restore, store)
     if restore == "latest" and not loses_its_checkpoints:
-        check_sinks(plan, history, store)
+        check_connectors(plan, history, store)
     else:
         with pytest.raises(ConfigurationError, match="another run"):
-            check_sinks(plan, history, store)
+            check_connectors(plan, history, store)
 
 
 def test_a_restore_by_path_is_not_hindered_by_output(tmp_path: Path) -> None:
     job = Driver(tmp_path, tmp_path / "out")
     job.write("a")
     path = job.checkpoint(1)
-    check_sinks(plan_into(tmp_path / "out", if_exists="refuse"), history_of(path, job.store), job.store)
+    check_connectors(plan_into(tmp_path / "out", if_exists="refuse"), history_of(path, job.store), job.store)

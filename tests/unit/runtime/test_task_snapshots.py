@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.unit.runtime.task_rig import Rig
 
+from cutwater.batches import ObjectBatch
+from cutwater.operators.contract import FrozenList, LatePart, OperatorSnapshot
 from cutwater.operators.union import PassOperator
 from cutwater.protocol.elements import Barrier, EndOfInput
 from cutwater.protocol.ids import CheckpointId
@@ -37,3 +39,60 @@ def test_a_cancelled_savepoint_is_forgotten() -> None:
     rig.feed(0, Barrier(FIRST, SAVEPOINT), Barrier(SECOND))
     rig.feed(1, Barrier(SECOND))
     assert rig.written == {SECOND: ""}
+
+
+class Late(PassOperator):
+    """Knows a part of its snapshots later, and has room or not."""
+
+    def __init__(self) -> None:
+        self.parts: list[LatePart] = []
+        self.room = True
+
+    def has_room(self) -> bool:
+        return self.room
+
+    def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
+        self.parts.append(LatePart())
+        return OperatorSnapshot(lists=(FrozenList("early", (b"1",)),), late=self.parts[-1])
+
+
+def test_the_barrier_goes_on_while_the_snapshot_waits_for_its_late_part() -> None:
+    late = Late()
+    rig = Rig([late])
+    rig.feed(0, Barrier(FIRST))
+    rig.feed(1, Barrier(FIRST))
+    assert (rig.sent(), rig.written) == ([Barrier(FIRST)], {})
+
+
+def test_a_snapshot_is_written_with_its_late_part() -> None:
+    late = Late()
+    rig = Rig([late])
+    rig.feed(0, Barrier(FIRST))
+    rig.feed(1, Barrier(FIRST))
+    late.parts[0].known(OperatorSnapshot(lists=(FrozenList("late", (b"2",)),)))
+    (state,) = rig.states[FIRST]
+    assert [(items.name, items.items) for items in state[1].lists] == [("early", (b"1",)), ("late", (b"2",))]
+
+
+def test_a_snapshot_waits_for_all_its_late_parts() -> None:
+    one, other = Late(), Late()
+    rig = Rig([one, other])
+    rig.feed(0, Barrier(FIRST))
+    rig.feed(1, Barrier(FIRST))
+    other.parts[0].known(OperatorSnapshot())
+    early = dict(rig.written)
+    one.parts[0].known(OperatorSnapshot())
+    assert (early, rig.written) == ({}, {FIRST: ""})
+
+
+def test_a_task_without_room_takes_nothing_and_says_so() -> None:
+    late = Late()
+    late.room = False
+    rig = Rig([late])
+    rig.feed(0, ObjectBatch([1]))
+    without = (rig.sent(), rig.task.backpressured)
+    late.room = True
+    while rig.task.step():
+        pass
+    rig.task.step()
+    assert (without, rig.sent()) == (([], True), [[1]])

@@ -12,11 +12,14 @@ from cutwater.batches import ObjectBatch
 from cutwater.errors import ChannelBrokenError
 from cutwater.protocol.ids import AttemptNumber
 from cutwater.runtime.flight.inbox import QueueLimits
+from cutwater.runtime.flight.links import link_text
+from cutwater.runtime.flight.outbox import headers_of
+from cutwater.runtime.flight.security import AUTHORIZATION, bearer
 from cutwater.runtime.flight.transport import FlightTransport
 from cutwater.runtime.seams import ChannelId
 from cutwater.runtime.watching import ConnectionWatch
 
-from .conftest import MakeTransport
+from .conftest import JOB_TOKEN, MakeTransport
 from .waiting import take, wait_until
 
 ATTEMPT = AttemptNumber(1)
@@ -131,6 +134,15 @@ def test_a_receiver_without_room_whose_loop_is_busy_is_not_suspected(ends: Ends)
     look_for(ends.receiver, 12)  # its own ping reaches the sender, and the answer comes back past all that waits
     assert wait_until(lambda: ends.heard() == [2])
     look_for(ends.sender, 25, start=12)
+
+
+def test_a_link_whose_call_ends_before_it_is_served_has_ended(make_transport: MakeTransport) -> None:
+    receiving = make_transport()
+    receiving.open_input(CHANNEL, "secret")
+    headers = [(AUTHORIZATION, bearer(JOB_TOKEN)), *headers_of(link_text(ATTEMPT, "127.0.0.1:1"), "secret")]
+    admission = receiving._gate.start_call(None, {name: [value] for name, value in headers})
+    admission.call_completed(None)
+    assert [link.signs_of_life() for link in receiving.connections(ATTEMPT)] == [None]
 
 
 def test_a_link_ends_with_the_attempt(make_transport: MakeTransport) -> None:

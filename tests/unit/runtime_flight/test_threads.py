@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from cutwater.runtime.threads import ActorLoop, MonotonicClock, ThreadBackground
+from cutwater.runtime.threads import ActorLoop, MonotonicClock, OwnBackgroundThread, ThreadBackground
 
 from .waiting import wait_until
 
@@ -124,3 +124,15 @@ def test_a_drained_background_has_done_everything_but_waits_no_longer_than_told(
     background.drain(30)
     assert done == [1, 2]
     background.close()
+
+
+def test_a_thread_of_its_own_works_in_order_and_is_waited_for_when_it_closes() -> None:
+    began, release = threading.Event(), threading.Event()
+    done: list[int] = []
+    thread = OwnBackgroundThread(post=lambda work: None)
+    thread.submit(lambda: done.append(1), lambda *_: None)
+    thread.submit(lambda: (began.set(), release.wait(30), done.append(2)), lambda *_: None)
+    assert began.wait(30)
+    threading.Timer(0.05, release.set).start()
+    thread.close()
+    assert done == [1, 2]

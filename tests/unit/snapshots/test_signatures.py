@@ -138,6 +138,7 @@ def savepoint(folder: Path, secret: Secret | None) -> str:
     to = SavepointFolder(storage, "s", AttemptNumber(1), strong_checksums=secret is not None)
     task = write_task_savepoint(to, TASK, STATE)
     store = SnapshotStore(MemoryStorage(), "job", secret=secret)
+    store.claim_attempt()
     store.publish_savepoint(f"{folder}/s", manifest_of(7, task, kind="savepoint"))
     return str(folder / "s")
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from unittest.mock import ANY
 
 import pytest
 
@@ -17,7 +19,7 @@ from cutwater.errors import (
 )
 from cutwater.operators.contract import FrozenList, OperatorSnapshot
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
-from cutwater.protocol.recovery import AttemptClaimed, SnapshotCompleted, run_of
+from cutwater.protocol.recovery import AttemptClaimed, SnapshotCompleted, newest_claim, run_of
 from cutwater.runtime.recovering import history_of
 from cutwater.snapshots.checksums import checksum_of
 from cutwater.snapshots.format import FORMAT_VERSION, DatabaseFiles, Manifest, SharedFile, TaskSnapshot
@@ -45,14 +47,14 @@ class Interrupted(MemoryStorage):
         return super().create_if_absent(path, data)
 
 
-def manifest_of(checkpoint: int, attempt: int, *tasks: TaskSnapshot) -> Manifest:
+def manifest_of(checkpoint: int, attempt: int, *tasks: TaskSnapshot, kind: str = "checkpoint") -> Manifest:
     return Manifest(
         FORMAT_VERSION,
         "job",
         "word count",
         checkpoint,
         attempt,
-        "checkpoint",
+        kind,
         "2026-01-01",
         (),
         tasks,
@@ -67,7 +69,8 @@ def write_task(store: SnapshotStore, checkpoint: int, attempt: int) -> TaskSnaps
 
 
 def claimed(attempt: int) -> AttemptClaimed:
-    return AttemptClaimed(AttemptNumber(attempt))
+    """By any driver."""
+    return AttemptClaimed(AttemptNumber(attempt), driver=ANY)
 
 
 def completed(checkpoint: int, attempt: int) -> SnapshotCompleted:
@@ -144,6 +147,16 @@ def test_an_attempt_that_is_superseded_in_the_act_publishes_nothing(
     with pytest.raises(AttemptFencedError):
         store.publish(manifest_of(7, 1))
     assert newer.journal() == [claimed(1), claimed(2)]
+
+
+def test_an_attempt_that_was_superseded_publishes_no_savepoint(storage: Interrupted) -> None:
+    others = MemoryStorage()
+    store = SnapshotStore(storage, "job", open_other=lambda url: others)
+    store.claim_attempt()
+    SnapshotStore(storage, "job").claim_attempt()
+    with pytest.raises(AttemptFencedError, match="savepoint 7 of attempt 1 was not published"):
+        store.publish_savepoint("memory://savepoints/s", manifest_of(7, 1, kind="savepoint"))
+    assert list(others.list("")) == []
 
 
 def test_a_manifest_without_its_journal_entry_is_in_nobodys_way(store: SnapshotStore, storage: Interrupted):
@@ -405,11 +418,41 @@ def test_a_run_that_another_one_has_taken_over_claims_nothing_more(storage: Inte
     assert second.claim_attempt("second")[0] == 3
 
 
-def test_drivers_of_one_run_may_take_over_from_each_other(storage: Interrupted) -> None:
+def test_a_driver_that_was_replaced_claims_nothing_more_though_its_successor_goes_on_with_the_run(
+    storage: Interrupted,
+) -> None:
     first, second = SnapshotStore(storage, "job"), SnapshotStore(storage, "job")
     first.claim_attempt("run")
     second.claim_attempt("run")
-    assert first.claim_attempt("run")[0] == 3
+    with pytest.raises(AttemptFencedError, match="started again"):
+        first.claim_attempt("run")
+    assert second.claim_attempt("run")[0] == 3
+
+
+@pytest.mark.parametrize("told", [StorageError("timeout"), None])
+def test_a_claim_that_was_told_to_have_failed_does_not_stop_its_driver(
+    storage: Interrupted, told: StorageError | None
+) -> None:
+    store = SnapshotStore(storage, "job", driver="A")
+    store.claim_attempt("run")
+
+    def claim_before() -> None:  # the file is there, and the answer is lost; or the client tried again, and met it
+        SnapshotStore(storage, "job", driver="A").claim_attempt("run")
+        if told is not None:
+            raise told
+
+    storage.interrupt("journal/0000000001", claim_before)
+    with suppress(StorageError):
+        store.claim_attempt("run")
+    assert store.claim_attempt("run")[0] == (3 if told else 4)
+
+
+def test_who_has_claimed_is_in_the_summary_too(storage: Interrupted) -> None:
+    store = SnapshotStore(storage, "job", driver="A", journal_length_max=2)
+    store.claim_attempt("run")
+    for checkpoint in range(1, 6):
+        store.publish(manifest_of(checkpoint, 1))
+    assert newest_claim(SnapshotStore(storage, "job").journal()) == AttemptClaimed(AttemptNumber(1), "run", "A")
 
 
 def test_a_journal_of_a_version_without_runs_begins_a_new_one(storage: Interrupted) -> None:

@@ -194,6 +194,11 @@ class _Admission(flight.ServerMiddleware):  # type: ignore[misc]
     def __init__(self, end: Inbox | LinkEnd) -> None:
         self.end = end
 
+    def call_completed(self, exception: Any) -> None:
+        """Also of a call that ended before `do_exchange`, because its caller left or was lost so early."""
+        if isinstance(self.end, LinkEnd):
+            self.end.close()
+
 
 class _ChannelServer(flight.FlightServerBase):  # type: ignore[misc]
     def __init__(self, gate: _Gate, **arguments: Any) -> None:

@@ -1,0 +1,88 @@
+"""What becomes of a savepoint when another driver has taken over?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.unit.runtime.task_rig import StoppedClock
+
+from cutwater.config import Checkpoints, JobOptions
+from cutwater.errors import CutwaterError
+from cutwater.graph.model import LogicalGraph
+from cutwater.graph.plan import JobPlan
+from cutwater.protocol.checkpoint_events import CheckpointKind
+from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
+from cutwater.runtime import messages
+from cutwater.runtime.checkpointing import Checkpointing
+from cutwater.runtime.job_status import StatusBoard
+from cutwater.runtime.recovering import Recovered
+from cutwater.snapshots.format import TaskSnapshot
+from cutwater.snapshots.storage import MemoryStorage
+from cutwater.snapshots.store import SnapshotStore
+
+PLAN = JobPlan.of("orders", "orders", LogicalGraph(), JobOptions(checkpoints=Checkpoints(every=None)), ())
+TASK = TaskId("count", 0)
+
+
+class Inline:
+    """Background work that is done before anything else, or fails."""
+
+    def submit(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
+        try:
+            result = work()
+        except CutwaterError as error:
+            done(None, error)
+        else:
+            done(result, None)
+
+
+class Job:
+    """Keeps what checkpointing says, and stops an attempt that failed."""
+
+    def __init__(self, store: SnapshotStore) -> None:
+        self.checkpointing = Checkpointing(
+            PLAN,
+            self,
+            clock=StoppedClock(),
+            background=Inline(),
+            store=store,
+            board=StatusBoard(PLAN, StoppedClock()),
+            new_token=lambda: "token",
+        )
+        self.answers: list[tuple[str, bool]] = []
+        self.failures: list[str] = []
+
+    def tell_all(self, message: messages.FromCoordinator) -> None:
+        pass
+
+    def source_states(self) -> dict[str, bytes]:
+        return {}
+
+    def checkpoint_completed(self, checkpoint: CheckpointId, kind: CheckpointKind) -> None:
+        pass
+
+    def driver_side_idle(self) -> None:
+        pass
+
+    def attempt_failed(self, attempt: AttemptNumber, cause: CutwaterError) -> None:
+        self.failures.append(cause.fact)
+        self.checkpointing.stop()
+
+    def request_answered(self, request: str, path: str, reason: str | None) -> None:
+        self.answers.append((path, reason is None))
+
+
+def test_a_driver_that_was_superseded_refuses_a_savepoint_and_leaves_nothing_of_it() -> None:
+    storage, savepoints = MemoryStorage(), MemoryStorage()
+    store = SnapshotStore(storage, "orders", open_other=lambda url: savepoints)
+    attempt, _ = store.claim_attempt()
+    job = Job(store)
+    job.checkpointing.start(frozenset({TASK}), Recovered(attempt, CheckpointId(1), None))
+    job.checkpointing.request(CheckpointKind.SAVEPOINT, "mine", target="memory://savepoints")
+    savepoints.write("savepoint-orders-1-token/count-0-a1.state", b"state")
+    SnapshotStore(storage, "orders").claim_attempt()
+    written = messages.SnapshotWritten(attempt, CheckpointId(1), TASK, TaskSnapshot("count", 0, ()))
+    job.checkpointing.written(written)
+    refused = "savepoint 1 of attempt 1 was not published"
+    assert (job.answers, job.failures, savepoints.list("")) == ([("", False)], [refused], [])
