@@ -12,6 +12,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from cutwater.cli import failures, state
+from cutwater.cli.connectors import connectors
 from cutwater.cli.demo import demo
 from cutwater.cli.run import run
 from cutwater.cli.simulate import simulate
@@ -52,6 +53,7 @@ def options(
     context.obj = {"verbose": verbose}
 
 
+app.command()(connectors)
 app.command()(demo)
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.command()(simulate)

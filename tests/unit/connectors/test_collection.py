@@ -5,13 +5,14 @@ import threading
 import pytest
 
 from cutwater.connectors import sources
+from cutwater.connectors.contract import ReaderContext
 from cutwater.errors import ConfigurationError, SerializationError
 
 
 def read_all(source):
     values = []
     for split in source.discover(1).splits:
-        reader = source.reader(split, None)
+        reader = source.reader(split, None, ReaderContext())
         while not reader.finished:
             batch = reader.read(3, 0.0)
             values += batch.values if batch else []
@@ -31,10 +32,10 @@ def test_the_splits_do_not_depend_on_the_parallelism():
 def test_a_reader_resumes_at_its_position():
     source = sources.collection(range(100))
     split = source.discover(1).splits[3]
-    reader = source.reader(split, None)
+    reader = source.reader(split, None, ReaderContext())
     first = reader.read(2, 0.0).values
-    rest = source.reader(split, reader.position).read(100, 0.0).values
-    assert first + rest == source.reader(split, None).read(100, 0.0).values
+    rest = source.reader(split, reader.position, ReaderContext()).read(100, 0.0).values
+    assert first + rest == source.reader(split, None, ReaderContext()).read(100, 0.0).values
 
 
 def test_an_empty_collection_has_no_splits_and_is_complete():

@@ -3,12 +3,14 @@ from __future__ import annotations
 import pytest
 
 from cutwater.connectors import sources
+from cutwater.connectors.contract import ReaderContext
 from cutwater.errors import ConfigurationError, UserFunctionError
 
 
 def readers(source, positions=None):
     return [
-        source.reader(split, None if positions is None else positions[split.id]) for split in source.discover(1).splits
+        source.reader(split, None if positions is None else positions[split.id], ReaderContext())
+        for split in source.discover(1).splits
     ]
 
 
@@ -41,7 +43,7 @@ def test_a_resumed_reader_goes_on_with_the_next_index():
     source = sources.generator(lambda i: i, splits=4)
     first = readers(source)[1]
     first.read(3, 0.0)
-    again = source.reader(source.discover(1).splits[1], first.position)
+    again = source.reader(source.discover(1).splits[1], first.position, ReaderContext())
     assert again.read(2, 0.0).values == [13, 17]
 
 

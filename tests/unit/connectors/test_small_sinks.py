@@ -46,9 +46,13 @@ def test_a_raising_function_is_named():
     def consume(values):
         raise ValueError("no")
 
+    writer = open_writer(sinks.function(consume))
+    writer.write(ObjectBatch([1, 2]))
     with pytest.raises(UserFunctionError, match=r"function\(consume\) raised ValueError: no") as caught:
-        open_writer(sinks.function(consume)).write(ObjectBatch([1, 2]))
-    assert "2 records" in caught.value.detail
+        writer.has_room()
+    place, given = caught.value.detail.splitlines()
+    assert __file__ in place
+    assert "2 records" in given
 
 
 @pytest.mark.parametrize(("idempotent", "delivery"), [(False, Delivery.PLAIN), (True, Delivery.IDEMPOTENT)])

@@ -6,6 +6,7 @@ import pickle
 import pyarrow as pa
 import pytest
 
+from cutwater.connectors.contract import ReaderContext
 from cutwater.connectors.staged import StagedFiles, mark_complete, mark_failed, write_partition
 from cutwater.errors import OperationsError, StorageError
 
@@ -19,7 +20,7 @@ def batch(*numbers):
 def read_all(source):
     numbers = []
     for split in source.discover(2).splits:
-        reader = pickle.loads(pickle.dumps(source)).reader(split, None)
+        reader = pickle.loads(pickle.dumps(source)).reader(split, None, ReaderContext())
         while not reader.finished:
             rows = reader.read(2, 0.0)
             numbers += rows.column("n").to_pylist() if rows is not None else []
@@ -84,13 +85,13 @@ def test_the_folder_may_be_moved(tmp_path):
     write_partition([batch(1)], str(tmp_path / "a"), 0, schema=SCHEMA)
     split = StagedFiles(str(tmp_path / "a"), SCHEMA).discover(1).splits[0]
     os.rename(tmp_path / "a", tmp_path / "b")
-    assert StagedFiles(str(tmp_path / "b"), SCHEMA).reader(split, None).read(1, 0.0) == batch(1)
+    assert StagedFiles(str(tmp_path / "b"), SCHEMA).reader(split, None, ReaderContext()).read(1, 0.0) == batch(1)
 
 
 def test_a_restored_job_waits_for_parts_that_spark_writes_anew(tmp_path):
     write_partition([batch(1, 2)], str(tmp_path / "old"), 0, schema=SCHEMA)
     split = StagedFiles(str(tmp_path / "old"), SCHEMA).discover(1).splits[0]
-    reader = StagedFiles(str(tmp_path / "new"), SCHEMA).reader(split, (0, 1))
+    reader = StagedFiles(str(tmp_path / "new"), SCHEMA).reader(split, (0, 1), ReaderContext())
     assert (reader.read(9, 0.0), reader.position, reader.finished) == (None, (0, 1), False)
     write_partition([batch(1, 2)], str(tmp_path / "new"), 0, schema=SCHEMA)
     assert (reader.read(9, 0.0), reader.finished) == (batch(2), True)
@@ -101,7 +102,7 @@ def test_a_restored_job_waits_neither_for_a_failed_query_nor_for_a_missing_part(
     split = StagedFiles(str(tmp_path / "old"), SCHEMA).discover(1).splits[0]
     mark_failed(str(tmp_path / "failed"), "division by zero")
     with pytest.raises(OperationsError, match="division by zero"):
-        StagedFiles(str(tmp_path / "failed"), SCHEMA).reader(split, None)
+        StagedFiles(str(tmp_path / "failed"), SCHEMA).reader(split, None, ReaderContext())
     mark_complete(str(tmp_path / "complete"), 0)
     with pytest.raises(StorageError, match="vanished"):
-        StagedFiles(str(tmp_path / "complete"), SCHEMA).reader(split, None)
+        StagedFiles(str(tmp_path / "complete"), SCHEMA).reader(split, None, ReaderContext())
