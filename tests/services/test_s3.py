@@ -9,6 +9,7 @@ import threading
 import time
 import uuid
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,17 @@ from cutwater.snapshots.storage import Storage, open_storage
 
 RECORDS = 6_000
 KEYS = 40
+
+
+@pytest.fixture(scope="module")
+def spark(s3: str) -> Iterator[Any]:
+    """Its workers know where the server is, as an administrator would tell them."""
+    from cutwater.deploy.session import embedded_session
+
+    variables = {f"spark.executorEnv.{name}": value for name, value in os.environ.items() if name.startswith("AWS_")}
+    session = embedded_session(4, settings=variables)
+    yield session
+    session.stop()
 
 
 @pytest.fixture
@@ -85,6 +97,14 @@ def test_of_many_that_create_one_file_one_does(storage: Storage, path: str) -> N
 def test_a_bucket_that_is_not_there_is_an_error_with_a_hint(s3: str) -> None:
     with pytest.raises(StorageError, match="does the bucket exist"):
         open_storage("s3://no-such-bucket/x").check_writable()
+
+
+def test_files_in_a_bucket_that_is_not_there_are_an_error_in_the_driver(s3: str) -> None:
+    with pytest.raises(StorageError) as of_sink:
+        cw.sinks.text("s3://no-such-bucket/out").check()
+    with pytest.raises(StorageError) as of_source:
+        cw.sources.files("s3://no-such-bucket/in/*", watch=True).check()
+    assert ["NoSuchBucket" in error.value.in_one_line for error in (of_sink, of_source)] == [True, True]
 
 
 @pytest.mark.parametrize("backend", ["filesystem", "rocksdb"])

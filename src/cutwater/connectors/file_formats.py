@@ -1,37 +1,28 @@
-"""How do records become the bytes of a text, JSON lines or Parquet file?
-
-An encoder lives as long as its writer, over many files: the Parquet schema stays the same in all of them.
-"""
+"""How do records become the lines of a text or JSON file?"""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from abc import ABC, abstractmethod
 from contextlib import suppress
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from cutwater.batches import Batch, ObjectBatch, rows_of
+from cutwater.connectors.file_compression import Compression, Frame, OutputFile
 from cutwater.errors import SerializationError
 
 NonFinite = Literal["refuse", "null", "string"]
 """What becomes of NaN and infinity, which JSON can't say."""
 
 
-class OutputFile(Protocol):
-    """As much of a file as an encoder needs."""
-
-    def write(self, data: bytes) -> int: ...
-    def tell(self) -> int: ...
-
-
 class Encoder(ABC):
     """Writes batches into one open file at a time. Used by one thread."""
+
+    #: So many bytes at the start of each file are the same in all files that follow each other: a header.
+    header_bytes: int = 0
 
     @abstractmethod
     def start(self, file: OutputFile) -> None:
@@ -48,20 +39,32 @@ class Encoder(ABC):
         """The file won't be used: lets go of it. The caller closes it."""
 
 
-class _LineEncoder(Encoder):
+class LineEncoder(Encoder):
+    """One line after the other, compressed or not."""
+
+    def __init__(self, compression: Compression = "none") -> None:
+        self._compression = compression
+
     def start(self, file: OutputFile) -> None:
         self._file = file
-        self._bytes = 0
+        self._frame = Frame(file, self._compression)
 
     def write(self, batch: Batch) -> int:
-        self._bytes += self._file.write(self.encode(batch))
-        return self._bytes
+        self._frame.write(self.encode(batch))
+        return self._file.tell()
+
+    def finish(self) -> None:
+        self._frame.end()
+
+    def abandon(self) -> None:
+        with suppress(OSError):
+            self._frame.end()
 
     @abstractmethod
     def encode(self, batch: Batch) -> bytes: ...
 
 
-class TextEncoder(_LineEncoder):
+class TextEncoder(LineEncoder):
     """str(value) a line, in UTF-8."""
 
     def encode(self, batch: Batch) -> bytes:
@@ -70,10 +73,11 @@ class TextEncoder(_LineEncoder):
         return "\n".join(lines).encode(errors="backslashreplace")
 
 
-class JsonLinesEncoder(_LineEncoder):
+class JsonLinesEncoder(LineEncoder):
     """A JSON value a line: rows, dicts, dataclasses and named tuples become objects."""
 
-    def __init__(self, non_finite: NonFinite = "refuse") -> None:
+    def __init__(self, non_finite: NonFinite = "refuse", compression: Compression = "none") -> None:
+        super().__init__(compression)
         self._non_finite = non_finite
 
     def encode(self, batch: Batch) -> bytes:
@@ -108,65 +112,6 @@ class JsonLinesEncoder(_LineEncoder):
                 )
             checked[number] = _JSON.encode(_spelled_out(plain)) + b"\n"
         return b"".join(checked)
-
-
-class ParquetEncoder(Encoder):
-    """Typed batches as they are; Python values as columns, whose types the first batch fixes.
-
-    Rows are gathered into row groups: streams come in small batches, which would make files that are slow to read.
-    """
-
-    _GROUP_BYTES = 32 << 20
-    _GROUP_ROWS = 1 << 20
-
-    def __init__(self, schema: pa.Schema | None = None) -> None:
-        self._schema = schema
-
-    def start(self, file: OutputFile) -> None:
-        self._file = file
-        self._writer: Any = None
-        self._batches: list[pa.RecordBatch] = []
-        self._bytes = self._rows = 0
-
-    def write(self, batch: Batch) -> int:
-        table = self._columns(batch)
-        if self._writer is None:
-            self._writer = pq.ParquetWriter(self._file, self._schema)
-        self._batches.append(table)
-        self._bytes += table.nbytes
-        self._rows += table.num_rows
-        if self._bytes >= self._GROUP_BYTES or self._rows >= self._GROUP_ROWS:
-            self._write_group()
-        return self._file.tell() + self._bytes
-
-    def finish(self) -> None:
-        if self._writer is not None:
-            self._write_group()
-            self._writer.close()
-
-    def abandon(self) -> None:
-        self._batches = []
-        with suppress(OSError, pa.ArrowException):
-            self.finish()
-
-    def _write_group(self) -> None:
-        if self._batches:
-            self._writer.write_table(pa.Table.from_batches(self._batches), row_group_size=self._GROUP_ROWS)
-        self._batches = []
-        self._bytes = self._rows = 0
-
-    def _columns(self, batch: Batch) -> pa.RecordBatch:
-        columns = _to_columns(batch.values, self._schema) if isinstance(batch, ObjectBatch) else batch
-        if self._schema is None:
-            self._schema = columns.schema
-        if columns.schema.equals(self._schema):
-            return columns
-        if columns.schema.names != self._schema.names:
-            raise _schema_changed(self._schema, f"columns {columns.schema.names}")
-        try:
-            return columns.cast(self._schema)
-        except (pa.ArrowException, ValueError) as error:
-            raise _schema_changed(self._schema, str(error)) from error
 
 
 def _as_json(value: Any) -> Any:
@@ -220,44 +165,3 @@ _JSON = msgspec.json.Encoder(enc_hook=_json_hook)
 _PACKED = msgspec.msgpack.Encoder(enc_hook=_json_hook)
 #: A float64 whose exponent has all bits set.
 _NON_FINITE = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
-
-
-def _as_columns(value: Any) -> dict[str, Any]:
-    """One record by column: a dict's keys, a named tuple's or dataclass's fields, c0, c1, … of a tuple, or `value`."""
-    if isinstance(value, dict):
-        return value
-    if isinstance(value, tuple):
-        named = getattr(value, "_asdict", None)
-        return named() if named is not None else {f"c{index}": item for index, item in enumerate(value)}
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    return {"value": value}
-
-
-def _to_columns(values: list[Any], schema: pa.Schema | None) -> pa.RecordBatch:
-    rows = [_as_columns(value) for value in values]
-    names = dict.fromkeys(name for row in rows for name in row)  # from_pylist looks at the first row only
-    if schema is not None:
-        unknown = [name for name in names if name not in schema.names]
-        if unknown:
-            raise _schema_changed(schema, f"new columns {unknown}")
-    try:
-        if schema is not None:
-            return pa.RecordBatch.from_pylist(rows, schema=schema)
-        return pa.RecordBatch.from_pydict({str(name): [row.get(name) for row in rows] for name in names})
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        if schema is not None:
-            raise _schema_changed(schema, str(error)) from error
-        raise SerializationError(
-            "records can't be written as Parquet columns",
-            detail=str(error),
-            hint="all records of a column must have one type; or declare parquet(…, schema=pa.schema([…]))",
-        ) from error
-
-
-def _schema_changed(schema: pa.Schema, found: str) -> SerializationError:
-    return SerializationError(
-        "records don't fit the columns of this Parquet sink",
-        detail=f"{found}; the columns are " + ", ".join(f"{field.name} {field.type}" for field in schema),
-        hint="the first records fix the columns and their types; declare them: parquet(…, schema=pa.schema([…]))",
-    )

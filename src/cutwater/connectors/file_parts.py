@@ -10,7 +10,7 @@ from cutwater.protocol.splits import Split
 
 
 class FilePart(msgspec.Struct, frozen=True):
-    """A file from `start` to before `end`: bytes (text, JSON), row groups (Parquet) or all of it (CSV: 0 to 1)."""
+    """A file from `start` to before `end`: bytes (text, JSON, Avro), row groups (Parquet) or all of it (CSV)."""
 
     path: str
     #: The file's size when it was discovered.

@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from typing import Any, Literal
 
 import pyarrow as pa
 
-from cutwater.connectors.contract import Discovery, Source, SplitReader
+from cutwater.connectors.avro_format import fastavro
+from cutwater.connectors.avro_reader import AvroReader
+from cutwater.connectors.contract import Discovery, ReaderContext, Source, SplitReader
+from cutwater.connectors.file_compression import COMPRESSIONS, Compression, compression_of
 from cutwater.connectors.file_parts import FilePart, as_split, part_of
-from cutwater.connectors.file_system import file_system_of
+from cutwater.connectors.file_system import SERVER_HINT, FileFacts, file_system_of, is_on_server
 from cutwater.connectors.line_reader import JsonLineReader, LineReader, WithPath
+from cutwater.connectors.remote_files import reader_on_thread
 from cutwater.connectors.settings import absolute_path, check_choice, check_positive
 from cutwater.connectors.table_reader import PATH_COLUMN, CsvReader, ParquetReader, open_csv, open_parquet
-from cutwater.errors import ConfigurationError
+from cutwater.connectors.tolerant_csv import TolerantCsvReader
+from cutwater.errors import ConfigurationError, StorageError
+from cutwater.object_stores import HASTE_SECONDS, PATIENCE_SECONDS
 from cutwater.protocol.known_origins import KnownOrigins, digest_of
 from cutwater.protocol.splits import Split
 
 Path = str | os.PathLike[str]
-Format = Literal["text", "csv", "json", "parquet"]
+Format = Literal["text", "csv", "json", "parquet", "avro"]
+FORMATS = ("text", "csv", "json", "parquet", "avro")
+#: Object stores take money for each look.
+_LOOK_AT_SERVER_SECONDS = 5.0
 
 
 def files(
@@ -32,12 +42,18 @@ def files(
     schema: pa.Schema | None = None,
     include_path: bool = False,
     split_bytes: int = 64 << 20,
+    compression: Compression | Literal["auto"] = "auto",
 ) -> FileSource:
-    """A source of the files that a glob (`**` for any depth), a folder, a file, or a list of these names.
+    """A source of the files that a glob (`**` for any depth), a folder, a file, or a list of these names: paths, or
+    URLs of S3 (`s3://`), Google Cloud Storage (`gs://`), Azure (`az://`, `abfs://`) or HDFS (`hdfs://`).
 
     `text` gives lines as str; `json` the value of each line; `csv` (with a header line) and `parquet` give typed
-    batches of `schema`, or of the first file's. `include_path`: (path, value) pairs, or a column `path`. Big text,
-    JSON and Parquet files are cut into splits of about `split_bytes`, which several tasks read; keep it over restores.
+    batches of `schema`, or of the first file's; `avro` (extra "avro") gives a dict for each record. `include_path`:
+    (path, value) pairs, or a column `path`. Big text, JSON, Parquet and Avro files are cut into splits of about
+    `split_bytes`, which several tasks read; keep it over restores.
+
+    Text, JSON and CSV whose names end with `.gz`, `.zst` or `.zstd` are decompressed; `compression` is for names that
+    don't tell. A compressed file is one split, and a restored job reads it again up to where it was.
 
     Bounded, unless `watch`: then files that appear later are read as well. Replayable: each record is read exactly
     once, as long as files don't change and stay where they are. A file is known by its path: what is changed or
@@ -49,13 +65,28 @@ def files(
     given = [pattern] if isinstance(pattern, str | os.PathLike) else list(pattern)
     if not given:
         raise ConfigurationError("files() got an empty list", hint="name at least one file, folder or glob")
-    check_choice("format", format, ("text", "csv", "json", "parquet"))
+    check_choice("format", format, FORMATS)
+    check_choice("compression", compression, ("auto", *COMPRESSIONS))
     check_positive("split_bytes", split_bytes)
-    if schema is not None and format in ("text", "json"):
+    if schema is not None and format not in ("csv", "parquet"):
         raise ConfigurationError(
             f"format {format!r} takes no schema", hint="it gives Python values; use map() to give them a shape"
         )
-    return FileSource(given, format, watch=watch, schema=schema, include_path=include_path, split_bytes=split_bytes)
+    if compression not in ("auto", "none") and format in ("parquet", "avro"):
+        raise ConfigurationError(
+            f"format {format!r} takes no compression", hint="such files tell how they are compressed"
+        )
+    if format == "avro":
+        fastavro()
+    return FileSource(
+        given,
+        format,
+        watch=watch,
+        schema=schema,
+        include_path=include_path,
+        split_bytes=split_bytes,
+        compression=None if compression == "auto" else compression,
+    )
 
 
 class FileSource(Source):
@@ -70,14 +101,20 @@ class FileSource(Source):
         schema: pa.Schema | None,
         include_path: bool,
         split_bytes: int,
+        compression: Compression | None = None,
     ) -> None:
         self._title = ", ".join(os.fspath(pattern) for pattern in patterns)
         self._patterns = [absolute_path(pattern) for pattern in patterns]
         self._format = format
+        self.can_tolerate = format in ("text", "json", "csv")  # a line can be bad alone
         self._watch = watch
         self._include_path = include_path
         self._split_bytes = split_bytes
+        self._compression = compression
         self._schema = schema
+        self._is_remote = any(map(is_on_server, self._patterns))
+        if self._is_remote:
+            self.discovery_interval_seconds = _LOOK_AT_SERVER_SECONDS
         if format in ("csv", "parquet"):
             columns = self._infer_schema() if schema is None else schema
             self._schema = with_path_column(columns) if include_path else columns
@@ -102,46 +139,67 @@ class FileSource(Source):
     def discover(self, parallelism: int) -> Discovery:
         return self.discover_new(parallelism, KnownOrigins())
 
-    def discover_new(self, parallelism: int, known: KnownOrigins) -> Discovery:
-        paths, all_matched = self._paths()
-        digests = {digest_of(path): path for path in paths}
+    def discover_new(self, parallelism: int, known: KnownOrigins, state: bytes = b"") -> Discovery:
+        found, all_matched = self._found()
+        digests = {digest_of(path): path for path in found}
         # Cut once, by the look that finds it: it may grow, and a Parquet footer is costly to read again and again.
         new = [path for digest, path in digests.items() if digest not in known.digests]
-        splits = tuple(split for path in new for split in self._splits_of(path))
+        splits = tuple(split for path in new for split in self._splits_of(path, found[path]))
         gone = known.digests.keys() - digests.keys() if self._watch and all_matched else None
         return Discovery(splits, complete=not self._watch, gone=gone)
 
-    def reader(self, split: Split, position: Any) -> SplitReader:
+    def check(self) -> None:
+        if self._is_remote:
+            self._found(patience_seconds=HASTE_SECONDS)
+
+    def reader(self, split: Split, position: Any, context: ReaderContext) -> SplitReader:
         part = part_of(split)
+        opening = partial(self._opened, part, tolerant=context.tolerant)
+        if file_system_of(part.path).is_remote:
+            return reader_on_thread(opening, position, context, name=f'source "{self.name}"')
+        return opening(position)
+
+    def _opened(self, part: FilePart, position: Any, *, tolerant: bool) -> SplitReader:
         match self._format:
             case "parquet":
                 return ParquetReader(part, self._schema, position, include_path=self._include_path)
             case "csv":
-                return CsvReader(part, self._schema, position, include_path=self._include_path)
+                csv = TolerantCsvReader if tolerant else CsvReader
+                compression = self._compression_of(part.path)
+                return csv(part, self._schema, position, include_path=self._include_path, compression=compression)
+            case "avro":
+                values: SplitReader = AvroReader(part, position)
             case "json":
-                lines: LineReader = JsonLineReader(part, position)
+                values = JsonLineReader(part, position, self._compression_of(part.path), tolerant=tolerant)
             case "text":
-                lines = LineReader(part, position)
-        return WithPath(lines, part.path) if self._include_path else lines
+                values = LineReader(part, position, self._compression_of(part.path), tolerant=tolerant)
+        return WithPath(values, part.path) if self._include_path else values
 
-    def _paths(self) -> tuple[list[str], bool]:
-        """All files, and whether each pattern names some: else a folder may not be mounted just now."""
-        found: set[str] = set()
+    def _compression_of(self, path: str) -> Compression:
+        return self._compression or compression_of(path)
+
+    def _found(self, patience_seconds: float = PATIENCE_SECONDS) -> tuple[dict[str, FileFacts | None], bool]:
+        """All files, with what the list tells of them, and whether each pattern names some: else a folder may not be
+        mounted just now.
+        """
+        found: dict[str, FileFacts | None] = {}
         all_matched = True
         for pattern in self._patterns:
-            files = file_system_of(pattern)
-            paths = list(files.matching(pattern))
-            all_matched = all_matched and bool(paths)
-            if not paths and not self._watch and not files.is_folder(pattern):
+            files = file_system_of(pattern, patience_seconds=patience_seconds)
+            with _explained(pattern) if files.is_remote else nullcontext():
+                matching = {each.path: each.facts for each in files.matching(pattern)}
+                is_mistaken = not matching and not self._watch and not files.is_folder(pattern)
+            all_matched = all_matched and bool(matching)
+            if is_mistaken:
                 raise ConfigurationError(
                     f"no file matches {pattern!r}",
                     hint="check the path; watch=True waits for files to appear",
                 )
-            found.update(paths)
-        return sorted(found), all_matched
+            found |= matching
+        return dict(sorted(found.items())), all_matched
 
-    def _splits_of(self, path: str) -> list[Split]:
-        facts = file_system_of(path).facts(path)
+    def _splits_of(self, path: str, listed: FileFacts | None) -> list[Split]:
+        facts = listed or file_system_of(path).facts(path)
         if facts is None or not facts.size_bytes:  # gone before we had a look; or empty: it may be new next time
             return []
         modified_ns = facts.modified_ns if self._watch else None
@@ -155,31 +213,49 @@ class FileSource(Source):
                 return [FilePart(path, size_bytes, 0, 1)]
             case "parquet":
                 return cut_parquet(path, self._split_bytes)
-            case "text" | "json":
+            case "text" | "json" if self._compression_of(path) != "none":
+                return [FilePart(path, size_bytes, 0, size_bytes)]
+            case "text" | "json" | "avro":
                 starts = range(0, size_bytes, self._split_bytes)
                 return [
                     FilePart(path, size_bytes, start, min(start + self._split_bytes, size_bytes)) for start in starts
                 ]
 
     def _infer_schema(self) -> pa.Schema:
-        paths = [path for path in self._paths()[0] if os.path.getsize(path)]
-        if not paths:
+        found, _ = self._found(patience_seconds=HASTE_SECONDS)
+        path = next((path for path, facts in found.items() if _has_content(path, facts)), None)
+        if path is None:
             raise ConfigurationError(
                 f"the schema of {self.name} can't be inferred",
                 detail="there is no file with content yet",
                 hint="declare it: files(…, schema=pa.schema([…]))",
             )
         if self._format == "parquet":
-            with open_parquet(paths[0]) as parquet:
+            with open_parquet(path) as parquet:
                 return parquet.schema_arrow.remove_metadata()
-        file, batches = open_csv(paths[0], None)
+        file, batches = open_csv(path, None, compression=self._compression_of(path))
         with file:
             return batches.schema
 
 
+@contextmanager
+def _explained(pattern: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"files {pattern!r} can't be listed", detail=str(error), hint=SERVER_HINT) from error
+
+
+def _has_content(path: str, listed: FileFacts | None) -> bool:
+    facts = listed or file_system_of(path).facts(path)
+    return facts is not None and facts.size_bytes > 0
+
+
 def cut_parquet(path: str, split_bytes: int) -> list[FilePart]:
     """Neighbouring row groups, together at least `split_bytes` (but for the last part)."""
-    size_bytes = os.stat(path).st_size
+    facts = file_system_of(path).facts(path)
+    if facts is None:
+        raise FileNotFoundError(path)
     with open_parquet(path) as file:
         sizes = [file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups)]
     parts = []
@@ -187,7 +263,7 @@ def cut_parquet(path: str, split_bytes: int) -> list[FilePart]:
     for group, group_bytes in enumerate(sizes):
         bytes_so_far += group_bytes
         if bytes_so_far >= split_bytes or group == len(sizes) - 1:
-            parts.append(FilePart(path, size_bytes, start, group + 1))
+            parts.append(FilePart(path, facts.size_bytes, start, group + 1))
             start, bytes_so_far = group + 1, 0
     return parts
 

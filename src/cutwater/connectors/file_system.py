@@ -1,8 +1,8 @@
 """Which files do connectors see, and what do they ask of them?
 
-The file sink, and the file source for text and JSON, touch files only through `FileSystem`. Paths are those of the
-operating system, unless they begin with a scheme that was registered: a simulator registers its own, and the connectors
-run on its files with all that can happen to them.
+The file sink and the file source touch files only through `FileSystem`. Paths are those of the operating system, unless
+they begin with a scheme: that of an object store (`object_files`), of HDFS (`hdfs_files`), or one that was registered.
+A simulator registers its own, and the connectors run on its files with all that can happen to them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,16 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import BinaryIO, Protocol
+
+from cutwater import object_stores
+from cutwater.connectors.globs import fixed_prefix, is_finished_below
+from cutwater.object_stores import PATIENCE_SECONDS
+
+HDFS = "hdfs"
+SCHEMES = (*object_stores.SCHEMES, HDFS)
+SERVER_HINT = "is it there, is the address right, and have these credentials (see the environment) the right to it?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +31,31 @@ class FileFacts:
     modified_ns: int
 
 
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    path: str
+    #: None: the list doesn't tell them.
+    facts: FileFacts | None = None
+
+
 class FileSystem(Protocol):
     """Paths are absolute. Every method may block, and raises `OSError`; any thread, several at a time."""
 
+    #: True: a server is asked, so that nothing here may be done on the loop's thread.
+    is_remote: bool
+
     def create(self, path: str) -> BinaryIO:
-        """A new file to write to, from its start. `FileExistsError`: the name is taken."""
+        """A new file to write to, from its start. `FileExistsError`: the name is taken.
+
+        An object store doesn't look: no two writers use one name. Its files are there when they are synced or closed.
+        """
         ...
 
     def sync(self, file: BinaryIO) -> None:
-        """What was written to a file from `create` survives a crash of the machine; its name need not, yet."""
+        """What was written to a file from `create` survives a crash of the machine; its name need not, yet.
+
+        Nothing more is written to it.
+        """
         ...
 
     def sync_folder(self, folder: str) -> None:
@@ -45,15 +70,16 @@ class FileSystem(Protocol):
         """A file to read from, with `seek` and `readline`. `FileNotFoundError`: there is none."""
         ...
 
-    def link(self, path: str, name: str) -> None:
-        """The file appears under this name too, in one step. `FileExistsError`: the name is taken, also by itself.
+    def publish(self, path: str, name: str) -> None:
+        """The file appears under this name, whole, in one step. `FileExistsError`: the name is taken, also by itself.
 
-        Where a file can't have two names it is moved.
+        By another name of the same file, or a copy that the server makes: then the file is still there under its path.
+        Where neither can be had it is moved.
         """
         ...
 
     def same(self, path: str, other: str) -> bool:
-        """Whether these are two names of one file. `FileNotFoundError`: one of them is not there."""
+        """Whether these are two names of one file; copies are not. `FileNotFoundError`: one of them is not there."""
         ...
 
     def delete(self, path: str) -> None:
@@ -70,19 +96,44 @@ class FileSystem(Protocol):
 
     def is_folder(self, path: str) -> bool: ...
 
-    def matching(self, pattern: str) -> Iterator[str]:
+    def matching(self, pattern: str) -> Iterator[FoundFile]:
         """The finished files that a file, a folder or a glob names."""
         ...
 
 
-def file_system_of(path: str) -> FileSystem:
-    scheme, separator, _ = path.partition("://")
-    return _OTHERS[scheme]() if separator and scheme in _OTHERS else _LOCAL
+def file_system_of(path: str, *, patience_seconds: float = PATIENCE_SECONDS) -> FileSystem:
+    """For so long a server that is gone is asked again."""
+    scheme, separator, rest = path.partition("://")
+    if not separator:
+        return _LOCAL
+    if scheme in _OTHERS:
+        return _OTHERS[scheme]()
+    if scheme in SCHEMES:
+        return _opened(scheme, f"{scheme}://{rest.partition('/')[0]}", patience_seconds)
+    return _LOCAL
+
+
+@cache
+def _opened(scheme: str, root: str, patience_seconds: float) -> FileSystem:
+    """Once in a process: a client has connections and threads."""
+    if scheme == HDFS:
+        from cutwater.connectors.hdfs_files import HdfsFiles
+
+        return HdfsFiles(root, patience_seconds=patience_seconds)
+    from cutwater.connectors.object_files import ObjectFiles
+
+    return ObjectFiles(root, object_stores.open_store(root, patience_seconds=patience_seconds))
 
 
 def is_registered(path: str) -> bool:
     scheme, separator, _ = path.partition("://")
     return bool(separator) and scheme in _OTHERS
+
+
+def is_on_server(path: str) -> bool:
+    """An object store's, or HDFS's."""
+    scheme, separator, _ = path.partition("://")
+    return bool(separator) and scheme in SCHEMES
 
 
 def register(scheme: str, current: Callable[[], FileSystem]) -> None:
@@ -92,6 +143,8 @@ def register(scheme: str, current: Callable[[], FileSystem]) -> None:
 
 class OperatingSystemFiles:
     """The files of the operating system."""
+
+    is_remote = False
 
     def create(self, path: str) -> BinaryIO:
         return open(path, "xb", buffering=1 << 20)
@@ -120,7 +173,7 @@ class OperatingSystemFiles:
     def open(self, path: str) -> BinaryIO:
         return open(path, "rb", buffering=1 << 20)
 
-    def link(self, path: str, name: str) -> None:
+    def publish(self, path: str, name: str) -> None:
         try:
             os.link(path, name)
         except OSError as error:
@@ -152,29 +205,17 @@ class OperatingSystemFiles:
     def is_folder(self, path: str) -> bool:
         return os.path.isdir(path)
 
-    def matching(self, pattern: str) -> Iterator[str]:
+    def matching(self, pattern: str) -> Iterator[FoundFile]:
         if os.path.isfile(pattern):
-            yield pattern
+            yield FoundFile(pattern)
             return
         if os.path.isdir(pattern):
             root, pattern = pattern, os.path.join(glob.escape(pattern), "*")
         else:
             root = fixed_prefix(pattern)
         for path in glob.iglob(pattern, recursive=True):
-            if os.path.isfile(path) and not any(map(is_unfinished, os.path.relpath(path, root).split(os.sep))):
-                yield path
-
-
-def fixed_prefix(pattern: str) -> str:
-    """The folder above the first wildcard."""
-    folder = pattern
-    while glob.has_magic(folder):
-        folder = os.path.dirname(folder)
-    return folder
-
-
-def is_unfinished(name: str) -> bool:
-    return name.startswith((".", "_")) or name.endswith(".tmp")
+            if os.path.isfile(path) and is_finished_below(root, path):
+                yield FoundFile(path)
 
 
 _LOCAL = OperatingSystemFiles()

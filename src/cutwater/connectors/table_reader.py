@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -12,7 +13,9 @@ import pyarrow.parquet as pq
 
 from cutwater.batches import Batch
 from cutwater.connectors.contract import SplitReader
+from cutwater.connectors.file_compression import Compression, decompressed
 from cutwater.connectors.file_parts import FilePart, check_size
+from cutwater.connectors.file_system import file_system_of
 from cutwater.errors import StorageError, UserError
 
 PATH_COLUMN = "path"
@@ -122,12 +125,24 @@ class ParquetReader(TableReader):
 class CsvReader(TableReader):
     """Position: the number of the next row. Resuming parses the file from its beginning: rows may span lines."""
 
-    def __init__(self, part: FilePart, schema: pa.Schema, position: int | None, *, include_path: bool) -> None:
+    def __init__(
+        self,
+        part: FilePart,
+        schema: pa.Schema,
+        position: int | None,
+        *,
+        include_path: bool,
+        compression: Compression = "none",
+    ) -> None:
         super().__init__(part, schema, include_path=include_path)
+        self._compression = compression
         self._position = position or 0
         self._skip = self._position
         self._finished = False
-        self._file, self._batches = open_csv(part.path, self._columns)
+        self._file, self._batches = self._open()
+
+    def _open(self) -> tuple[BinaryIO, Any]:
+        return open_csv(self._part.path, self._columns, compression=self._compression)
 
     def _next_batch(self) -> pa.RecordBatch | None:
         while not self._finished:
@@ -161,8 +176,11 @@ class CsvReader(TableReader):
 
 def open_parquet(path: str, *, encoded: list[str] | None = None) -> Any:
     """A pyarrow ParquetFile, with its footer read. `encoded` columns stay as the dictionaries that the file has."""
+    files = file_system_of(path)
     try:
-        return pq.ParquetFile(path, read_dictionary=encoded)
+        # On a server, the columns of a row group are fetched together.
+        source = files.open(path) if files.is_remote else path
+        return pq.ParquetFile(source, read_dictionary=encoded, pre_buffer=files.is_remote)
     except (OSError, pa.ArrowException) as error:
         raise StorageError(
             f"file {path!r} can't be read as Parquet",
@@ -175,8 +193,17 @@ def _encoded_columns(schema: pa.Schema) -> list[str]:
     return [field.name for field in schema if pa.types.is_dictionary(field.type)]
 
 
-def open_csv(path: str, schema: pa.Schema | None) -> tuple[BinaryIO, Any]:
-    """The file and a stream of its batches; without a schema the types are taken from the first megabyte."""
+def open_csv(
+    path: str,
+    schema: pa.Schema | None,
+    *,
+    compression: Compression = "none",
+    on_invalid_row: Callable[[Any], str] | None = None,
+) -> tuple[BinaryIO, Any]:
+    """The file and a stream of its batches; without a schema the types are taken from the first megabyte.
+
+    `on_invalid_row`: what to do with a row that has too few or too many cells, "skip" or "error" (the default).
+    """
     convert = pyarrow.csv.ConvertOptions()
     if schema is not None:
         convert = pyarrow.csv.ConvertOptions(
@@ -185,11 +212,14 @@ def open_csv(path: str, schema: pa.Schema | None) -> tuple[BinaryIO, Any]:
     # One thread: threads would outlive the reader, and the slots share the cores anyway.
     read = pyarrow.csv.ReadOptions(use_threads=False)
     try:
-        file = open(path, "rb")  # noqa: SIM115 — closed by the reader
+        file: BinaryIO = file_system_of(path).open(path)
     except OSError as error:
         raise StorageError(f"file {path!r} can't be read", detail=str(error)) from error
+    if compression != "none":
+        file = decompressed(file, compression, sys.maxsize)
     try:
-        return file, pyarrow.csv.open_csv(file, read_options=read, convert_options=convert)
+        parse = pyarrow.csv.ParseOptions(invalid_row_handler=on_invalid_row)
+        return file, pyarrow.csv.open_csv(file, read_options=read, parse_options=parse, convert_options=convert)
     except (KeyError, OSError, pa.ArrowException) as error:
         file.close()
         raise table_unreadable(path, error, schema) from error

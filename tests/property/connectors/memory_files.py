@@ -7,7 +7,8 @@ import posixpath
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from cutwater.connectors.file_system import FileFacts, is_unfinished
+from cutwater.connectors.file_system import FileFacts, FoundFile
+from cutwater.connectors.globs import is_unfinished
 
 
 class _File:
@@ -32,6 +33,8 @@ class _Writing(io.BytesIO):
 class MemoryFiles:
     """A `FileSystem`. What was not synced, content or name, is gone after `crash`; what was deleted may be back."""
 
+    is_remote = False
+
     def __init__(self, *, has_links: bool = True) -> None:
         self._has_links = has_links
         self._files: dict[str, _File] = {}
@@ -49,6 +52,9 @@ class MemoryFiles:
 
     def read(self, path: str) -> bytes:
         return self._files[path].content
+
+    def paths(self, folder: str) -> list[str]:
+        return [path for path in self._files if path.startswith(f"{folder}/")]
 
     def create(self, path: str) -> BinaryIO:
         if path in self._files:
@@ -76,7 +82,7 @@ class MemoryFiles:
             raise FileNotFoundError(path)
         return io.BytesIO(self._files[path].content)
 
-    def link(self, path: str, name: str) -> None:
+    def publish(self, path: str, name: str) -> None:
         if path not in self._files:
             raise FileNotFoundError(path)
         if name in self._files:
@@ -105,5 +111,5 @@ class MemoryFiles:
     def is_folder(self, path: str) -> bool:
         return True
 
-    def matching(self, pattern: str) -> Iterator[str]:
-        yield from (f"{pattern}/{name}" for name in self.names(pattern) if not is_unfinished(name))
+    def matching(self, pattern: str) -> Iterator[FoundFile]:
+        yield from (FoundFile(f"{pattern}/{name}") for name in self.names(pattern) if not is_unfinished(name))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cutwater.batches import ObjectBatch
 from cutwater.connectors import sinks, sources
-from cutwater.connectors.contract import WriterContext
+from cutwater.connectors.contract import ReaderContext, WriterContext
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
 
 epochs = st.lists(st.lists(st.integers(0, 9), max_size=3), min_size=1, max_size=5)
@@ -66,7 +66,7 @@ def test_collected_results_arrive_once(epochs, data):
 def test_collections_and_generators_resume_anywhere(values, limits, count, lanes):
     def read_in_steps(source, split):
         records, position, step = [], None, 0
-        while not (reader := source.reader(split, position)).finished:
+        while not (reader := source.reader(split, position, ReaderContext())).finished:
             batch = reader.read(limits[step % len(limits)], 0.0)
             records += batch.values
             position, step = reader.position, step + 1

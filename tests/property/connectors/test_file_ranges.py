@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from cutwater.batches import rows_of
 from cutwater.connectors import sources
+from cutwater.connectors.contract import ReaderContext
 
 pieces = st.sampled_from(["\n", "\r\n", "\r", "a", "bc", "é", "𝄞", " ", "\u2028", "\x0b"])
 texts = st.lists(pieces, max_size=40).map("".join)
@@ -30,7 +31,7 @@ def read_in_steps(source, split, limits):
     """A fresh reader at the last position for every batch."""
     records, position = [], None
     for step in range(10_000):
-        reader = source.reader(split, position)
+        reader = source.reader(split, position, ReaderContext())
         if reader.finished:
             return records
         batch = reader.read(limits[step % len(limits)], 0.0)
@@ -44,7 +45,7 @@ def read_in_steps(source, split, limits):
 
 
 def read_through(source, split, limit):
-    reader = source.reader(split, None)
+    reader = source.reader(split, None, ReaderContext())
     records = []
     while not reader.finished:
         batch = reader.read(limit, 0.0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -10,16 +11,18 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from tests.property.connectors.memory_files import MemoryFiles
-from tests.property.connectors.test_file_sink_machine import Sinks
+from tests.property.connectors.test_file_sink_machine import RolledSinks, Sinks
 
-from cutwater.connectors import file_sink
+from cutwater.connectors import file_sink, prepared_files
 from cutwater.connectors.contract import Attachment
+from cutwater.connectors.file_publishing import Publisher
 from cutwater.connectors.file_sink import FileSink
-from cutwater.connectors.prepared_files import Owner, PreparedFile
+from cutwater.connectors.prepared_files import Owner, PreparedFile, RolledFile, decode_prepared
+from cutwater.connectors.rolling import Rolling
 
 
 def names_repeat_when_attempts_begin_again() -> Any:
-    return patch.object(file_sink, "Owner", lambda job_id, uid, run: Owner(job_id, uid, "0"))
+    return patch.object(FileSink, "owner", lambda self, job_id, uid, run: Owner(job_id, uid, "0"))
 
 
 def recovery_deletes_the_pending_files_of_other_runs() -> Any:
@@ -37,13 +40,15 @@ def savepoints_hold_names_only() -> Any:
 
 
 def the_folder_of_a_prepared_file_is_forgotten() -> Any:
-    original = FileSink._publish_all
+    original = Publisher.publish_all
 
-    def publish_all(self: FileSink, prepared: Iterable[PreparedFile], attached: Mapping[str, Any], **rest: Any) -> None:
+    def publish_all(
+        self: Publisher, prepared: Iterable[PreparedFile], attached: Mapping[str, Any], **rest: Any
+    ) -> None:
         forgotten = [PreparedFile(file.pending, file.final, file.size_bytes) for file in prepared]
         original(self, forgotten, {}, **rest)
 
-    return patch.object(FileSink, "_publish_all", publish_all)
+    return patch.object(Publisher, "publish_all", publish_all)
 
 
 def names_of_prepared_files_are_not_durable() -> Any:
@@ -66,18 +71,56 @@ def published_names_are_not_durable() -> Any:
     return patch.object(MemoryFiles, "sync_folder", sync_folder)
 
 
+def held_files_are_published_by_themselves() -> Any:
+    return patch.object(file_sink, "_is_held", lambda file: False)
+
+
+def held_files_are_in_no_snapshot() -> Any:
+    return patch.object(Rolling, "held", lambda self: [])
+
+
+def recovery_publishes_pieces_of_what_is_there() -> Any:
+    return patch.object(Publisher, "is_rolled", lambda self, file: False)
+
+
+def recovery_publishes_what_is_held_and_what_it_became() -> Any:
+    return patch.object(file_sink, "_latest", list)
+
+
+def pieces_are_deleted_before_they_are_joined() -> Any:
+    original = FileSink.commit
+
+    def commit(self: FileSink, committables: Sequence[bytes]) -> None:
+        for file in map(decode_prepared, committables):
+            for piece in file.pieces if isinstance(file, RolledFile) else ():
+                self.files.delete(f"{piece.folder}/.pending/{piece.pending}")
+        original(self, committables)
+
+    return patch.object(FileSink, "commit", commit)
+
+
+def numbers_of_pieces_are_forgotten() -> Any:
+    return patch.object(prepared_files, "_RANGE", re.compile("(x)(y)"))
+
+
 FAULTS = [
-    names_repeat_when_attempts_begin_again,
-    recovery_deletes_the_pending_files_of_other_runs,
-    savepoints_hold_names_only,
-    the_folder_of_a_prepared_file_is_forgotten,
-    names_of_prepared_files_are_not_durable,
-    published_names_are_not_durable,
+    (Sinks, names_repeat_when_attempts_begin_again),
+    (Sinks, recovery_deletes_the_pending_files_of_other_runs),
+    (Sinks, savepoints_hold_names_only),
+    (Sinks, the_folder_of_a_prepared_file_is_forgotten),
+    (Sinks, names_of_prepared_files_are_not_durable),
+    (Sinks, published_names_are_not_durable),
+    (RolledSinks, held_files_are_published_by_themselves),
+    (RolledSinks, held_files_are_in_no_snapshot),
+    (RolledSinks, recovery_publishes_pieces_of_what_is_there),
+    (RolledSinks, pieces_are_deleted_before_they_are_joined),
+    (RolledSinks, numbers_of_pieces_are_forgotten),
+    (RolledSinks, published_names_are_not_durable),
 ]
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_in_the_sink_is_found(fault: Any) -> None:
+@pytest.mark.parametrize(("machine", "fault"), FAULTS)
+def test_a_fault_in_the_sink_is_found(machine: Any, fault: Any) -> None:
     quick = settings(
         max_examples=300,
         stateful_step_count=30,
@@ -91,7 +134,7 @@ def test_a_fault_in_the_sink_is_found(fault: Any) -> None:
     found: list[BaseException] = []
     with fault():
         try:
-            run_state_machine_as_test(Sinks, settings=quick)
+            run_state_machine_as_test(machine, settings=quick)
         except Exception as error:
             found.append(error)
     assert found

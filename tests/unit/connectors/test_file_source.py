@@ -12,11 +12,12 @@ import pytest
 
 from cutwater.batches import rows_of
 from cutwater.connectors import sources
+from cutwater.connectors.contract import ReaderContext
 from cutwater.errors import ConfigurationError, StorageError, UserError
 
 
 def read_split(source, split, position=None, limit=3):
-    reader = pickle.loads(pickle.dumps(source)).reader(split, position)
+    reader = pickle.loads(pickle.dumps(source)).reader(split, position, ReaderContext())
     records = []
     while not reader.finished:
         batch = reader.read(limit, 0.0)
@@ -94,16 +95,14 @@ def test_json_lines_are_values_and_blank_lines_are_skipped(tmp_path):
 
 def test_a_bad_json_line_is_named_by_file_and_byte(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(b'{"a": 1}\n{oops\n')
-    with pytest.raises(UserError, match=r"a\.jsonl") as caught:
+    with pytest.raises(UserError, match=r"the line at byte 9 of file '.*a\.jsonl' can't be decoded"):
         read_all(sources.files(tmp_path, format="json"))
-    assert "byte 9" in caught.value.detail
 
 
 def test_bytes_that_are_not_utf8_are_named_by_file_and_byte(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"fine\nb\xffd\n")
-    with pytest.raises(UserError, match=r"a\.txt") as caught:
+    with pytest.raises(UserError, match=r"the line at byte 5 of file '.*a\.txt' can't be decoded"):
         read_all(sources.files(tmp_path))
-    assert "byte 6" in caught.value.detail
 
 
 def test_the_path_can_be_included(tmp_path):
@@ -120,7 +119,7 @@ def test_a_vanished_file_is_a_clear_error(tmp_path, format_):
     split = source.discover(1).splits[0]
     path.unlink()
     with pytest.raises(StorageError, match="vanished"):
-        source.reader(split, None)
+        source.reader(split, None, ReaderContext())
 
 
 def test_a_file_that_shrank_before_it_was_opened_is_a_clear_error(tmp_path):
@@ -130,7 +129,7 @@ def test_a_file_that_shrank_before_it_was_opened_is_a_clear_error(tmp_path):
     split = source.discover(1).splits[0]
     os.truncate(path, 4)
     with pytest.raises(StorageError, match="shrunk"):
-        source.reader(split, 4)
+        source.reader(split, 4, ReaderContext())
 
 
 @pytest.mark.parametrize("size_bytes", [4, 5])
@@ -138,7 +137,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_a_clear_error(tmp_path, size_by
     path = tmp_path / "a"
     path.write_text("one\ntwo\n")
     source = sources.files(path)
-    reader = source.reader(source.discover(1).splits[0], None)
+    reader = source.reader(source.discover(1).splits[0], None, ReaderContext())
     os.truncate(path, size_bytes)
     with pytest.raises(StorageError, match="shrunk"):
         list(iter(lambda: reader.read(1, 0.0), None))
@@ -180,7 +179,7 @@ def test_csv_resumes_at_every_row(tmp_path):
 def test_a_declared_schema_may_select_and_cast(tmp_path):
     write_parquet(tmp_path / "a.parquet", 3)
     source = sources.files(tmp_path, format="parquet", schema=pa.schema([("n", pa.int32())]))
-    reader = source.reader(source.discover(1).splits[0], None)
+    reader = source.reader(source.discover(1).splits[0], None, ReaderContext())
     assert reader.read(10, 0.0).schema == source.schema
 
 
@@ -194,7 +193,7 @@ def test_parquet_is_cut_at_row_groups_and_read_once(tmp_path):
 def test_a_closed_parquet_reader_is_freed_at_once_and_not_by_the_collector(tmp_path):
     write_parquet(tmp_path / "a.parquet", 20)
     source = sources.files(tmp_path, format="parquet")
-    reader = source.reader(source.discover(1).splits[0], None)
+    reader = source.reader(source.discover(1).splits[0], None, ReaderContext())
     while not reader.finished:
         reader.read(10, 0.0)
     alive = weakref.ref(reader)
@@ -211,7 +210,7 @@ def test_parquet_resumes_at_every_position_also_after_a_trip_through_the_snapsho
     write_parquet(tmp_path / "a.parquet", 25)
     source = sources.files(tmp_path, format="parquet")
     (split,) = source.discover(1).splits
-    reader = source.reader(split, None)
+    reader = source.reader(split, None, ReaderContext())
     for row in range(26):
         position = msgspec.msgpack.decode(msgspec.msgpack.encode(reader.position))
         assert [row.n for row in read_split(source, split, position)] == list(range(row, 25))
@@ -252,7 +251,9 @@ def test_watching_typed_files_needs_a_schema_or_a_first_file(tmp_path):
         ("x", {"format": "xml"}),
         ("x", {"split_bytes": 0}),
         ("x", {"schema": pa.schema([])}),
-        ("s3://bucket/x", {}),
+        ("ftp://host/x", {}),
+        ("s3://", {}),
+        ("s3://bucket/a/../b", {}),
     ],
 )
 def test_impossible_settings_are_refused(pattern, options):

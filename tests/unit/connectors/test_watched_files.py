@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from cutwater.connectors.contract import ReaderContext
 from cutwater.connectors.file_source import FileSource, files
 from cutwater.errors import StorageError
 from cutwater.protocol.known_origins import FORGOTTEN_AFTER_LOOKS
@@ -43,7 +44,7 @@ class Driver:
         return Driver(folder, encode_assigner(self.assigner.snapshot()))
 
     def _read(self, split: Split) -> list[str]:
-        reader, lines = self.source.reader(split, None), []
+        reader, lines = self.source.reader(split, None, ReaderContext()), []
         while not reader.finished:
             batch = reader.read(1000, 0.0)
             lines += [] if batch is None else batch.values
@@ -79,7 +80,7 @@ def test_a_file_that_was_truncated_before_it_was_read_is_an_error_that_names_it(
     (split,) = driver.source.discover(1).splits
     file.write_text("")
     with pytest.raises(StorageError, match="shrunk"):
-        driver.source.reader(split, None)
+        driver.source.reader(split, None, ReaderContext())
 
 
 def test_a_file_of_a_name_that_was_long_gone_is_new_and_its_splits_have_ids_of_their_own(tmp_path: Path) -> None:
