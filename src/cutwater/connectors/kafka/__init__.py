@@ -1,0 +1,1 @@
+"""Topics of Apache Kafka, read and written exactly once."""
