@@ -1,0 +1,1 @@
+"""Apache Cassandra: tables as sink."""
