@@ -1,0 +1,1 @@
+"""HTTP: responses that never end, as source."""

@@ -1,0 +1,1 @@
+"""Amazon Kinesis: streams as source and sink."""

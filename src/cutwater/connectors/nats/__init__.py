@@ -1,0 +1,1 @@
+"""NATS JetStream: streams as source and sink."""

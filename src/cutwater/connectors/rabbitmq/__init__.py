@@ -1,0 +1,1 @@
+"""RabbitMQ: streams and queues as sources, exchanges as sinks."""

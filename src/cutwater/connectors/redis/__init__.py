@@ -1,0 +1,1 @@
+"""Redis: streams as source and sink, keys as sink."""
