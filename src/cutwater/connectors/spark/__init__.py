@@ -1,0 +1,1 @@
+"""The ends of a job that Spark itself reads or writes."""
