@@ -15,9 +15,11 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 
 from cutwater.batches import Batch, ObjectBatch, Times, rows_of, times_of
+from cutwater.dead_letters import ERRORS, OnError
 from cutwater.errors import UserError
 from cutwater.graph.keys import KeySelector
 from cutwater.operators.contract import PYTHON_ROWS_MAX, Operator, OperatorContext, OperatorSnapshot
+from cutwater.operators.failing import FailedRecords
 from cutwater.operators.key_time import KeyTime, TimersAhead, known
 from cutwater.operators.spreading import checked_kind
 from cutwater.operators.state_handles import StateHandles
@@ -207,10 +209,51 @@ class FunctionContext:
         for values, _ in self._side_outputs.values():
             values[:] = copied_values(values)
 
+    def _outputs_so_far(self) -> tuple[int, dict[str, int]]:
+        sent = self._side_outputs  # mostly empty
+        return len(self._outputs), {tag: len(values) for tag, (values, _) in sent.items()} if sent else {}
+
+    def _take_back(self, since: tuple[int, dict[str, int]]) -> None:
+        """All that was put out since. In place, as above."""
+        outputs, side_outputs = since
+        del self._outputs[outputs:]
+        for tag, (values, times) in list(self._side_outputs.items()):
+            if tag in side_outputs:
+                del values[side_outputs[tag] :], times[side_outputs[tag] :]
+            else:
+                del self._side_outputs[tag]
+
     def _take_outputs(self) -> tuple[list[Any], dict[str, tuple[list[Any], list[int]]]]:
         taken = self._outputs, self._side_outputs
         self._outputs, self._side_outputs = [], {}
         return taken
+
+
+class Guarded:
+    """A function of record and context that fails on no record. What a failed call had put out is taken back; what it
+    did to state and timers stays."""
+
+    def __init__(self, process: ProcessFunction, failed: FailedRecords, blamed: object) -> None:
+        self._process = process
+        self._failed = failed
+        self._blamed = blamed
+        self._kind: Any = None
+
+    def __call__(self, record: Any, context: FunctionContext) -> None:
+        before = context._outputs_so_far()
+        original = copied(record) if self._failed.keeps else record  # it may be changed before the failure
+        try:
+            outputs = self._process(record, context)
+            if outputs is not None:
+                if type(outputs) is not self._kind:
+                    self._kind = checked_kind(outputs, self._blamed, context._operator, record)
+                for output in outputs:
+                    context.emit(output)
+        except USER_FAILURES as error:
+            letter = self._failed.taken(error, function=self._blamed, record=original)
+            context._take_back(before)
+            if letter is not None:
+                context.side_output(ERRORS, letter)
 
 
 class FunctionOperator(Operator):
@@ -218,12 +261,13 @@ class FunctionOperator(Operator):
 
     typed_rows_max = PYTHON_ROWS_MAX
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Any, on_error: OnError = "fail") -> None:
         if isinstance(function, type):
             raise UserError(
                 f'"{function.__name__}" is a class, not a function', hint=f"pass an object: {function.__name__}()"
             )
         self._function = function
+        self._failed = None if on_error == "fail" else FailedRecords(on_error)
         self._on_timer: ProcessFunction | None = getattr(function, "on_timer", None)
         self._backend: KeyedBackend | None = None
         self._event_timers: TimerState | None = None
@@ -231,11 +275,17 @@ class FunctionOperator(Operator):
         self._opened = False
 
     @property
+    def side_tags(self) -> frozenset[str]:
+        return frozenset() if self._failed is None else self._failed.side_tags
+
+    @property
     def side_function(self) -> Any:
         return self._function
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
+        if self._failed is not None:
+            self._failed.open(context)
         if self._is_keyed():
             self._backend = context.keyed_backend()
         self._function_context = self._make_function_context(self._backend)
@@ -285,6 +335,10 @@ class FunctionOperator(Operator):
 
     def _is_keyed(self) -> bool:
         return False
+
+    def _guarded(self, process: ProcessFunction, blamed: object = None) -> ProcessFunction:
+        """It, or what never fails in its place; `blamed` is what the user wrote, if that is another."""
+        return process if self._failed is None else Guarded(process, self._failed, blamed or process)
 
     def _make_function_context(self, backend: KeyedBackend | None) -> FunctionContext:
         return FunctionContext(self.context, backend)
@@ -518,9 +572,9 @@ class FunctionOperator(Operator):
 class ProcessOperator(FunctionOperator):
     """Runs the function on every record, without a key."""
 
-    def __init__(self, function: Any) -> None:
-        super().__init__(function)
-        self._process = process_method_of(function)
+    def __init__(self, function: Any, on_error: OnError = "fail") -> None:
+        super().__init__(function, on_error)
+        self._process = self._guarded(process_method_of(function))
 
     def process(self, batch: Batch, port: int) -> None:
         self._run(self._process, batch, context=self._function_context, key=None)
@@ -529,10 +583,10 @@ class ProcessOperator(FunctionOperator):
 class KeyedProcessOperator(FunctionOperator):
     """Runs the function on every record, with the state of the record's key."""
 
-    def __init__(self, key: KeySelector, function: Any) -> None:
-        super().__init__(function)
+    def __init__(self, key: KeySelector, function: Any, on_error: OnError = "fail") -> None:
+        super().__init__(function, on_error)
         self._key = key
-        self._process = process_method_of(function)
+        self._process = self._guarded(process_method_of(function))
 
     def process(self, batch: Batch, port: int) -> None:
         self._run(self._process, batch, context=self._function_context, key=self._key)

@@ -38,6 +38,11 @@ class TimestampSelector:
     function: Callable[[Any], Any] | None = None
     unit: TimeUnit = "ms"
 
+    @property
+    def getter(self) -> Callable[[Any], Any]:
+        """Of the timestamp of one record."""
+        return self.function if self.function is not None else _field_getter(self.column or "")
+
     def describe(self) -> str:
         return self.column if self.column is not None else name_of(self.function)
 
@@ -84,8 +89,7 @@ class TimestampReader:
         if isinstance(batch, pa.RecordBatch) and selector.column is not None:
             check_time_column(batch.schema, selector, unit_given=True)
             return batch.column(selector.column)
-        get = selector.function if selector.function is not None else _field_getter(selector.column or "")
-        found = map_rows(get, rows_of(batch), operator=self._context.name)
+        found = map_rows(selector.getter, rows_of(batch), operator=self._context.name)
         try:
             return _as_array(found)
         except (pa.ArrowException, ValueError, TypeError) as error:
@@ -138,6 +142,12 @@ def check_time_column(schema: pa.Schema, selector: TimestampSelector, *, unit_gi
     if not pa.types.is_integer(kind):
         hint = "cast it: with_columns(t=cw.col(…).cast(pa.timestamp('ms'))), or give a function of the record"
     raise BadTimestampError(f'column "{column}" is no timestamp', detail=f"its type is {kind}", hint=hint)
+
+
+def check_timestamp(value: Any) -> None:
+    """Raises `BadTimestampError` for what can't be one; None and times that can't be true are for the strategy."""
+    if _family(type(value)) == "other":
+        raise BadTimestampError("the function gave a timestamp that is none", detail=f"it is {shown(value)}")
 
 
 def timed_schema(schema: pa.Schema, selector: TimestampSelector) -> pa.Schema:

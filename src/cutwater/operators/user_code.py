@@ -7,26 +7,20 @@ which record it had reached.
 from __future__ import annotations
 
 import os
-import sysconfig
-import traceback
 from collections.abc import Callable
 from operator import length_hint
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from cutwater.batches import Batch, ObjectBatch, rows_of
 from cutwater.errors import CutwaterError, StorageError, UserFunctionError
 from cutwater.graph.keys import KeySelector
+from cutwater.user_frames import NEXT_LINE, places_of
 
 NO_RECORD: Final = object()
 #: What a user's function may leave by. `sys.exit` in it would end the slot, and look like a lost machine.
 USER_FAILURES: Final = (Exception, SystemExit)
 _RECORD_CHARACTERS_MAX = 200
-_FRAMES_MAX = 3
-_CUTWATER = str(Path(__file__).resolve().parents[1]) + os.sep
-_LIBRARIES = ("<frozen ", *{sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")})
 _EXIT_HINT = "raise an exception instead; to end the job early, end its sources or call job.stop()"
-NEXT_LINE = "\n          "  # under the first word behind "  detail: "
 
 
 def map_rows(function: Callable[[Any], Any], rows: list[Any], *, operator: str) -> list[Any]:
@@ -129,19 +123,10 @@ def _message_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def places_of(error: BaseException | None, function: object) -> list[str]:
-    """Where in the author's own code it happened, innermost first; else where the function was written."""
-    frames = [
-        (frame.f_code.co_filename, line, frame.f_code.co_name)
-        for frame, line in traceback.walk_tb(None if error is None else error.__traceback__)
-        if not frame.f_code.co_filename.startswith(_CUTWATER)
-    ]
-    # A user may call into a library that fails; the line to look at is the user's. Unless the job is a library itself.
-    own = [frame for frame in frames if not frame[0].startswith(_LIBRARIES)] or frames
-    if own:
-        return [f"at {file}:{line} in {name}" for file, line, name in reversed(own[-_FRAMES_MAX:])]
-    code = getattr(function, "__code__", None)
-    return [f"in the function written at {code.co_filename}:{code.co_firstlineno}"] if code else []
+def line_of(error: BaseException, function: object) -> str | None:
+    """The first of these places, `file:line in function`."""
+    places = places_of(error, function)
+    return places[0].removeprefix("at ") if places else None
 
 
 def _first_without_key(key: KeySelector, batch: Batch) -> object:
