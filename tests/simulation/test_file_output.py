@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from cutwater.connectors.file_sink import FileSink
+from cutwater.connectors.file_publishing import Publisher
 from cutwater.testing.simulation.conditions import Milestone, Origin, Place, draw_conditions, with_files
 from cutwater.testing.simulation.files import SimulatedFiles
 from cutwater.testing.simulation.run import Outcome, Run, run_seed
@@ -47,9 +47,9 @@ def test_a_good_part_of_all_runs_writes_files() -> None:
 
 def test_a_seed_is_the_same_run_twice_though_copies_have_random_names() -> None:
     copied: list[str] = []
-    original = FileSink._publish_copy
+    original = Publisher._publish_copy
 
-    def publish_copy(self: FileSink, file: object, pieces: object, name: str) -> None:
+    def publish_copy(self: Publisher, file: object, pieces: object, name: str) -> None:
         copied.append(name)
         original(self, file, pieces, name)  # type: ignore[arg-type]
 
@@ -57,7 +57,7 @@ def test_a_seed_is_the_same_run_twice_though_copies_have_random_names() -> None:
         copied.clear()
         return run_seed(seed, trace=True)
 
-    with patch.object(FileSink, "_publish_copy", publish_copy):
+    with patch.object(Publisher, "_publish_copy", publish_copy):
         seed = next(seed for seed in range(100) if run_seed(seed).injected[Place.OTHER] and copied)
         assert traced(seed).trace.digest() == traced(seed).trace.digest()
         assert copied
@@ -102,10 +102,10 @@ def test_a_file_has_two_names_and_a_name_one_file() -> None:
     _, files = calm_files()
     for path in (PATH, f"{PATH}-other"):
         files.create(path).close()
-    files.link(PATH, "simulated-files://a/part")
+    files.publish(PATH, "simulated-files://a/part")
     assert files.same(PATH, "simulated-files://a/part")
     with pytest.raises(FileExistsError):
-        files.link(f"{PATH}-other", "simulated-files://a/part")
+        files.publish(f"{PATH}-other", "simulated-files://a/part")
     files.delete(PATH)
     assert files.names("simulated-files://a") == [".pending", "part"]
-    assert list(files.matching("simulated-files://a")) == ["simulated-files://a/part"]
+    assert [found.path for found in files.matching("simulated-files://a")] == ["simulated-files://a/part"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cutwater.batches import rows_of
+from cutwater.connectors.contract import ReaderContext
 from cutwater.protocol.known_origins import KnownOrigins
 from cutwater.testing.simulation import registry
 from cutwater.testing.simulation.pipelines.folders import WatchedFolder
@@ -43,7 +44,7 @@ def test_what_lies_before_a_position_is_what_was_read(run: Run, split_bytes: int
     everything: list[Row] = []
     with registry.entered(run):
         for split in folder.discover_new(2, KnownOrigins()).splits:
-            reader, read = folder.reader(split, None), list[Any]()
+            reader, read = folder.reader(split, None, ReaderContext()), list[Any]()
             while not reader.finished:
                 run.world.now += 1.0  # longer than any hiccup
                 batch = reader.read(100, run.world.now)

@@ -25,7 +25,7 @@ import cloudpickle
 from cutwater.api.launching import LaunchOptions
 from cutwater.errors import InternalError, OperationsError
 from cutwater.graph.plan import JobPlan
-from cutwater.runtime.recovering import check_sinks, history_of, with_key_groups_restored
+from cutwater.runtime.recovering import check_connectors, history_of, with_key_groups_restored
 from cutwater.snapshots.store import SnapshotStore
 from cutwater.status import JobResult, JobStatus
 from cutwater.testing.simulation.cluster import Cluster, Watcher
@@ -81,7 +81,7 @@ class LocalJob:
         history = history_of(
             options.restore, store, allow_non_restored_state=options.allow_non_restored_state, claim=options.claim
         )
-        check_sinks(plan, history, store)
+        check_connectors(plan, history, store)
         plan = with_key_groups_restored(plan, history, store)
         self.cluster = Cluster(self, plan, bytes(cloudpickle.dumps(plan)), history)
         self._plan = plan

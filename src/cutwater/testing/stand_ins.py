@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from cutwater.batches import Batch, ObjectBatch
-from cutwater.connectors.contract import Discovery, SinkWriter, Source, SplitReader, WriterContext
+from cutwater.connectors.contract import Discovery, ReaderContext, SinkWriter, Source, SplitReader, WriterContext
 from cutwater.errors import ConfigurationError
 from cutwater.protocol.splits import Split
 from cutwater.testing.simulation import registry
@@ -72,7 +72,7 @@ class StandInSource(Source):
     def discover(self, parallelism: int) -> Discovery:
         return Discovery(tuple(Split(str(split), b"") for split in range(SPLITS)), complete=True)
 
-    def reader(self, split: Split, position: Any) -> SplitReader:
+    def reader(self, split: Split, position: Any, context: ReaderContext) -> SplitReader:
         return StandInReader(self._records[int(split.id) :: SPLITS], self._schema, position or 0)
 
 

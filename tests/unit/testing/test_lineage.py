@@ -51,6 +51,14 @@ def test_a_savepoint_does_not_cover_what_a_later_checkpoint_does() -> None:
     assert lineage.taken("savepoint", 3, {"out/s"}).covered == {"out/a", "out/b", "out/s"}
 
 
+def test_a_savepoint_is_of_the_line_of_its_attempt_even_if_the_next_one_has_gone_on_when_it_is_heard_of() -> None:
+    lineage = Lineage()
+    lineage.goes_on_from(NOTHING, attempt=1)
+    lineage.goes_on_from(NOTHING, attempt=2)
+    lineage.completed("job/chk-1", 1, {"out/again"})
+    assert lineage.taken("savepoint", 2, {"out/s"}, attempt=1).covered == {"out/s"}
+
+
 def test_a_checkpoint_that_completes_behind_a_newer_one_does_not_lead_the_line() -> None:
     lineage = Lineage()
     lineage.completed("job/chk-2", 2, {"out/a", "out/b"})

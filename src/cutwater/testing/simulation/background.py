@@ -72,3 +72,25 @@ class SimulatedBackground:
         world.after(delay, lambda: process.post(lambda: done(result, problem)))
         if self._waiting:
             world.after(0.0, partial(self._begin, *self._waiting.popleft()))
+
+
+class SimulatedThread:
+    """`OwnThread` of one writer."""
+
+    def __init__(self, world: World, process: Process, post: Callable[[Callable[[], None]], None]) -> None:
+        self._background = SimulatedBackground(world, process, workers_max=1)
+        self._post = post
+        self._closed = False
+
+    def submit(self, work: Callable[[], Any], done: Done) -> None:
+        def run() -> Any:
+            return None if self._closed else work()
+
+        def tell(result: Any, error: BaseException | None) -> None:
+            if not self._closed:
+                self._post(lambda: done(result, error))
+
+        self._background.submit(run, tell)
+
+    def close(self) -> None:
+        self._closed = True

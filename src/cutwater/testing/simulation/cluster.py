@@ -19,8 +19,9 @@ from cutwater.runtime.slot import Slot
 from cutwater.snapshots.storage import Storage
 from cutwater.snapshots.store import SnapshotStore
 from cutwater.status import JobStatus
-from cutwater.testing.simulation.background import WORKERS_MAX, SimulatedBackground
+from cutwater.testing.simulation.background import WORKERS_MAX, SimulatedBackground, SimulatedThread
 from cutwater.testing.simulation.conditions import Hindrance
+from cutwater.testing.simulation.event_loop import SimulatedEventLoop
 from cutwater.testing.simulation.network import Line, Network, SimulatedTransport
 from cutwater.testing.simulation.storage import SimulatedStorage
 from cutwater.testing.simulation.world import Process, World
@@ -80,7 +81,11 @@ class SlotNode:
             link=self,
             transport=transport,
             background=SimulatedBackground(world, self.process),
+            opening=SimulatedBackground(world, self.process),
             storage=self._open_storage,
+            wake=self.process.wake,
+            event_loop=partial(SimulatedEventLoop, world, self.process),
+            own_thread=partial(SimulatedThread, world, self.process),
         )
         self.process.actor = self.slot
         self.process.after_step = self._end_if_told
@@ -143,7 +148,7 @@ class CoordinatorNode:
         self.process.owner = run.owner
         _set_clock(self.process)
         store = SnapshotStore(
-            run.storage, plan.job_id, journal_length_max=JOURNAL_LENGTH_MAX, open_other=run.storage.at
+            run.storage, plan.job_id, journal_length_max=JOURNAL_LENGTH_MAX, open_other=run.storage.at, driver=name
         )
         parallel = world.conditions.parallel_background
         services = CoordinatorServices(

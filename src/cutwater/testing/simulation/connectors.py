@@ -16,7 +16,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from cutwater.batches import Batch, ObjectBatch, rows_of
-from cutwater.connectors.contract import Delivery, Discovery, Sink, SinkWriter, Source, SplitReader, WriterContext
+from cutwater.connectors.contract import (
+    Delivery,
+    Discovery,
+    ReaderContext,
+    Sink,
+    SinkWriter,
+    Source,
+    SplitReader,
+    WriterContext,
+)
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
 from cutwater.protocol.splits import Split
 from cutwater.testing.simulation import registry
@@ -66,7 +75,7 @@ class SimulatedSource(Source):
     def read_before(self, split: str, position: int) -> list[Any]:
         return self.splits[split][:position]
 
-    def reader(self, split: Split, position: Any) -> SplitReader:
+    def reader(self, split: Split, position: Any, context: ReaderContext) -> SplitReader:
         records = self.splits[split.id]
         if not records and self._quiet_until_ms is not None:
             return QuietReader(self._quiet_until_ms)

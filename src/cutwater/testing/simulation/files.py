@@ -15,7 +15,8 @@ from fnmatch import fnmatchcase
 from typing import BinaryIO, cast
 
 from cutwater.connectors import file_system
-from cutwater.connectors.file_system import FileFacts, is_unfinished
+from cutwater.connectors.file_system import FileFacts, FoundFile
+from cutwater.connectors.globs import is_unfinished
 from cutwater.errors import StorageError
 from cutwater.testing.simulation import registry
 from cutwater.testing.simulation.conditions import StorageFault
@@ -33,6 +34,8 @@ _UNIQUE = re.compile("[0-9a-f]{32}")
 
 class SimulatedFiles:
     """Those of one run. Outside of any process nothing goes wrong: there a person looks."""
+
+    is_remote = False
 
     def __init__(self, world: World, storage: SimulatedStorage) -> None:
         self._world = world
@@ -71,7 +74,7 @@ class SimulatedFiles:
         self._begin("read", path, OF_LOOK)
         return io.BytesIO(self._file(path).content)
 
-    def link(self, path: str, name: str) -> None:
+    def publish(self, path: str, name: str) -> None:
         fault = self._begin("link", name, _OF_LINK)
         if fault is StorageFault.DELAYED:
             self._later(name, lambda: self._link_late(path, name))
@@ -104,18 +107,18 @@ class SimulatedFiles:
     def is_folder(self, path: str) -> bool:
         return any(name.startswith(f"{path}/") for name in self._names)
 
-    def matching(self, pattern: str) -> Iterator[str]:
+    def matching(self, pattern: str) -> Iterator[FoundFile]:
         self._begin("list", pattern, OF_LOOK)
         folder, _, wanted = pattern.rpartition("/")
         if pattern in self._names:
-            yield pattern
+            yield FoundFile(pattern)
             return
         if self.is_folder(pattern):
             folder, wanted = pattern, "*"
         for name in self.inside(folder):
             path = f"{folder}/{name}"
             if path in self._names and fnmatchcase(name, wanted) and not is_unfinished(name):
-                yield path
+                yield FoundFile(path)
 
     # For those who know the truth.
 

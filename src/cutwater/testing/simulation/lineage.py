@@ -21,7 +21,7 @@ prepared is made visible in the new place. Whether it becomes visible in the old
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 Part = str
@@ -59,6 +59,8 @@ class Lineage:
     ever_covered: set[Part] = field(default_factory=set)
     #: Folders, oldest first, and what the job made of each.
     _line: dict[str, Snapshot] = field(default_factory=lambda: {NOTHING: Snapshot(0, frozenset())})
+    #: By attempt, the line that it was in, or is.
+    _lines: dict[int, dict[str, Snapshot]] = field(default_factory=dict)
 
     @property
     def newest(self) -> Snapshot:
@@ -66,22 +68,31 @@ class Lineage:
 
     def completed(self, folder: str, checkpoint: int, prepared: Iterable[Part]) -> Snapshot:
         """A checkpoint of the line is complete; one that completes behind a newer one doesn't lengthen the line."""
-        made = self.taken(folder, checkpoint, prepared)
+        made = self._made(folder, checkpoint, prepared, self._line)
         self.ever_covered |= made.covered
         if checkpoint > self.newest.checkpoint:
             self._line[folder] = made
         return made
 
-    def taken(self, folder: str, checkpoint: int, prepared: Iterable[Part]) -> Snapshot:
-        """A snapshot that the job itself won't go back to: a savepoint."""
-        older = [snapshot for snapshot in self._line.values() if snapshot.checkpoint < checkpoint]
+    def taken(self, folder: str, checkpoint: int, prepared: Iterable[Part], attempt: int | None = None) -> Snapshot:
+        """A snapshot that the job itself won't go back to: a savepoint.
+
+        It is of the line of the attempt that took it (None: the one of now), of which we may hear when the next one has
+        completed checkpoints with lower numbers.
+        """
+        return self._made(folder, checkpoint, prepared, self._line if attempt is None else self._lines[attempt])
+
+    def _made(self, folder: str, checkpoint: int, prepared: Iterable[Part], line: Mapping[str, Snapshot]) -> Snapshot:
+        older = [snapshot for snapshot in line.values() if snapshot.checkpoint < checkpoint]
         base = older[-1].covered if older else frozenset[Part]()
         own = frozenset(prepared)
         made = self.snapshots[folder] = Snapshot(checkpoint, base | own, own)
         return made
 
-    def goes_on_from(self, folder: str, published_as: Callable[[Part], Part] = _as_it_is) -> None:
-        """An attempt starts there: what it writes belongs to a line that comes from there.
+    def goes_on_from(
+        self, folder: str, published_as: Callable[[Part], Part] = _as_it_is, attempt: int | None = None
+    ) -> None:
+        """This attempt starts there: what it writes belongs to a line that comes from there.
 
         `published_as`: what a part that the snapshot prepared becomes visible as, now.
         """
@@ -92,6 +103,8 @@ class Lineage:
         # One of another line has a number of that line, which the job may give to a checkpoint of its own.
         number = self._line[folder].checkpoint if folder in names else 0
         self._line = kept | {folder: replace(begun, checkpoint=number)}
+        if attempt is not None:
+            self._lines[attempt] = self._line
 
     def commits(self, folder: str, published_as: Callable[[Part], Part] = _as_it_is) -> None:
         """Before it starts an attempt, a job makes visible what the snapshot has prepared; it may come no further."""
@@ -102,6 +115,7 @@ class Lineage:
         for name in [name for name in self.snapshots if name.startswith(f"{folder}/")]:
             del self.snapshots[name]
         self._line = {NOTHING: self.snapshots[NOTHING]}
+        self._lines.clear()
 
 
 def output_problem(

@@ -6,6 +6,7 @@ ended. The next one begins when every driver of the last is gone; slots of it ma
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from cutwater.graph.plan import JobPlan
 from cutwater.protocol.lifecycle import JobState
 from cutwater.protocol.recovery import SnapshotCompleted
 from cutwater.runtime import messages
-from cutwater.runtime.recovering import History, check_sinks, history_of, with_key_groups_restored
+from cutwater.runtime.recovering import History, check_connectors, history_of, with_key_groups_restored
 from cutwater.snapshots.format import Manifest
 from cutwater.snapshots.reader import load_manifest
 from cutwater.snapshots.store import SnapshotStore
@@ -83,8 +84,9 @@ class Life(Watcher):
         run.checker.may_refuse = self._may_refuse
         history = history_of(restore, store, new_run=lambda: f"life{number}")
         run.parts.life_begins(self.owner, history)
-        if run.file_output is not None and number > 1:
-            _choose_folder(run, run.file_output, history, store)
+        if number > 1:
+            if run.file_output is not None:
+                _choose_folder(run, run.file_output, history, store)
             run.checker.may_commit()
         plan = _program(run, conditions, changed, backend)
         plan = with_key_groups_restored(plan, history, store)
@@ -132,8 +134,9 @@ class Life(Watcher):
         """A program that would misread what it restores never gets this far; one that finds nothing is ended here."""
         folder = folder_of(restore)
         misread = _misread(self.run.plan.logical, program)
-        if folder and (found := misread & _with_state(load_manifest(self.run.storage.files, folder))):
-            raise InvariantBroken("a program that doesn't fit the state is refused", f"{folder}: {sorted(found)}")
+        with suppress(SnapshotDamagedError):  # since the job has read it
+            if folder and (found := misread & _with_state(load_manifest(self.run.storage.files, folder))):
+                raise InvariantBroken("a program that doesn't fit the state is refused", f"{folder}: {sorted(found)}")
         self.world.note("another program starts, and finds nothing that it would misread")
         self.cluster.bury()
         raise Crashed
@@ -239,7 +242,7 @@ def _choose_folder(run: Run, output: FileOutput, history: History, store: Snapsh
     plan = replace(run.plan, logical=output.placed(run.plan.logical, run.case.mode))
     try:
         with registry.entered(run):
-            check_sinks(plan, history, store)
+            check_connectors(plan, history, store)
         refused = ""
     except ConfigurationError as error:
         refused = str(error)

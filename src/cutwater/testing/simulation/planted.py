@@ -16,10 +16,12 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from cutwater.batches import concatenate
-from cutwater.connectors import file_sink
+from cutwater.connectors.file_publishing import Publisher
 from cutwater.connectors.file_sink import FileSink
 from cutwater.connectors.prepared_files import Owner, PreparedFile
-from cutwater.operators import event_time, keyed, keyed_folds, process
+from cutwater.operators import event_time, failing, keyed, keyed_folds, process
+from cutwater.operators.async_map import AsyncMapOperator
+from cutwater.operators.contract import OperatorSnapshot
 from cutwater.operators.event_time import EventTime
 from cutwater.operators.joins import inputs, lookup, waiting
 from cutwater.operators.sink import WriterOperator
@@ -138,7 +140,7 @@ def _wrong_key_groups() -> Any:
 
 
 def _no_fencing() -> Any:
-    return patch.object(SnapshotStore, "_refuse_fenced", lambda self, entry: None)
+    return patch.object(SnapshotStore, "_refuse_fenced", lambda self, manifest: None)
 
 
 def _barrier_overtakes_records() -> Any:
@@ -288,13 +290,13 @@ def _limits_never_lifted() -> Any:
 
 
 def _folder_of_prepared_files_forgotten() -> Any:
-    original = FileSink._publish_all
+    original = Publisher.publish_all
 
-    def publish_all(self: FileSink, prepared: Any, attached: Any, **rest: Any) -> None:
+    def publish_all(self: Publisher, prepared: Any, attached: Any, **rest: Any) -> None:
         forgotten = [PreparedFile(file.pending, file.final, file.size_bytes) for file in prepared]
         original(self, forgotten, {}, **rest)
 
-    return patch.object(FileSink, "_publish_all", publish_all)
+    return patch.object(Publisher, "publish_all", publish_all)
 
 
 def _savepoints_hold_names_only() -> Any:
@@ -302,7 +304,7 @@ def _savepoints_hold_names_only() -> Any:
 
 
 def _names_repeat_in_every_run() -> Any:
-    return patch.object(file_sink, "Owner", lambda job_id, uid, run: Owner(job_id, uid, "life1"))
+    return patch.object(FileSink, "owner", lambda self, job_id, uid, run: Owner(job_id, uid, "life1"))
 
 
 def _one_time_for_all_keys() -> Any:
@@ -319,11 +321,15 @@ def _one_time_for_all_keys() -> Any:
 @contextmanager
 def _objects_have_two_owners() -> Iterator[None]:
     with ExitStack() as stack:
-        for module in (routing, chain, process, keyed_folds, keyed, windows, lookup, inputs, waiting):
+        for module in (routing, chain, process, failing, keyed_folds, keyed, windows, lookup, inputs, waiting):
             for name in ("copied", "copied_values", "copied_batch"):
                 if hasattr(module, name):
                     stack.enter_context(patch.object(module, name, lambda shared: shared))
         yield
+
+
+def _failed_calls_put_out() -> Any:
+    return patch.object(process.FunctionContext, "_take_back", lambda self, since: None)
 
 
 def _schemas_are_not_compared() -> Any:
@@ -345,6 +351,18 @@ def _columns_by_position() -> Iterator[None]:
 
 def _silence_is_trusted() -> Any:
     return patch.object(ConnectionLiveness, "handle", lambda self, event: [])
+
+
+def _calls_are_not_in_the_snapshot() -> Any:
+    return patch.object(AsyncMapOperator, "freeze", lambda self, checkpoint: OperatorSnapshot())
+
+
+def _watermark_overtakes_calls() -> Any:
+    return patch.object(AsyncMapOperator, "in_turn", lambda self, leave: leave())
+
+
+def _end_overtakes_calls() -> Any:
+    return patch.object(AsyncMapOperator, "drained", lambda self: True)
 
 
 BUGS: tuple[PlantedBug, ...] = (
@@ -381,7 +399,11 @@ BUGS: tuple[PlantedBug, ...] = (
     PlantedBug("a paused source hears of no new limit", "aligned", 20, _limits_never_lifted),
     PlantedBug("keys that were ahead go back to the slowest task's time", None, 300, _one_time_for_all_keys),
     PlantedBug("a function and the state own one object", None, 300, _objects_have_two_owners),
+    PlantedBug("what a failed call has put out leaves", None, 300, _failed_calls_put_out),
     PlantedBug("columns of a restored table are taken by position", None, 300, _columns_by_position),
     PlantedBug("a channel that hangs is waited for", None, 300, _silence_is_trusted),
+    PlantedBug("calls under way are not in the snapshot", None, 300, _calls_are_not_in_the_snapshot),
+    PlantedBug("a watermark overtakes calls under way", None, 300, _watermark_overtakes_calls),
+    PlantedBug("the end of input overtakes calls under way", None, 300, _end_overtakes_calls),
     PlantedBug("united batches are joined whatever they are", "restless", 300, _schemas_are_not_compared),
 )

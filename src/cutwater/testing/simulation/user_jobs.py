@@ -15,7 +15,7 @@ from random import Random
 from textwrap import indent
 from typing import Any
 
-from cutwater.api.dataflow import Build
+from cutwater.api.dataflow import Build, SourceBuild
 from cutwater.api.serialization import PickledBuild, make_portable
 from cutwater.connectors.contract import Source
 from cutwater.connectors.file_source import FileSource
@@ -25,7 +25,6 @@ from cutwater.errors import ConfigurationError, SimulationBrokenError
 from cutwater.graph.model import LogicalGraph, LogicalNode, NodeKind
 from cutwater.graph.plan import JobPlan
 from cutwater.operators.sink import WriterOperator
-from cutwater.operators.source import ReaderOperator
 from cutwater.protocol.modes import CheckpointMode
 from cutwater.protocol.recovery import SnapshotCompleted
 from cutwater.snapshots.format import Manifest
@@ -257,9 +256,8 @@ def graph_with_sources(job: UserJob, limit: int | None = None) -> LogicalGraph:
 
 def _source_node(node: LogicalNode, records: Sequence[Any] | None, limit: int | None) -> LogicalNode:
     build = pickle.loads(node.build.data) if isinstance(node.build, PickledBuild) else node.build
-    assert isinstance(build, Build), build
-    source, at_most_once = build.arguments[:2]
-    timestamps = build.arguments[2] if len(build.arguments) > 2 else None
+    assert isinstance(build, SourceBuild), build
+    source = build.source
     if records is not None:
         source = StandInSource(source.name, records, source.schema)
     elif not _ends(source):
@@ -267,7 +265,7 @@ def _source_node(node: LogicalNode, records: Sequence[Any] | None, limit: int | 
             f'source "{node.uid}" ({source.name}) has no end, so it can\'t be simulated',
             hint=f"give it records: --stand-in {node.uid}=records.jsonl, or wrap it in cutwater.testing.stand_in(…)",
         )
-    return replace(node, connector=source, build=Build(ReaderOperator, (source, at_most_once, timestamps, limit)))
+    return replace(node, connector=source, build=replace(build, source=source, limit=limit))
 
 
 def _ends(source: Source) -> bool:

@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Any
 
 from cutwater.batches import Batch
-from cutwater.connectors.contract import Discovery, SplitReader
+from cutwater.connectors.contract import Discovery, ReaderContext, SplitReader
 from cutwater.connectors.file_parts import FilePart, as_split, part_of
 from cutwater.connectors.file_source import FileSource
 from cutwater.connectors.line_reader import JsonLineReader
@@ -63,15 +63,15 @@ class WatchedFolder(FileSource):
 
     # The source.
 
-    def discover_new(self, parallelism: int, known: KnownOrigins) -> Discovery:
+    def discover_new(self, parallelism: int, known: KnownOrigins, state: bytes = b"") -> Discovery:
         run = registry.current()
         run.touch("discovery")
         come = min(len(self._contents), 1 + int(run.world.now / self._grows_every_seconds))
         for path, lines in list(self._contents.items())[:come]:
             run.files.put(path, b"".join(lines))
-        return replace(super().discover_new(parallelism, known), complete=come == len(self._contents))
+        return replace(super().discover_new(parallelism, known, state), complete=come == len(self._contents))
 
-    def reader(self, split: Split, position: Any) -> SplitReader:
+    def reader(self, split: Split, position: Any, context: ReaderContext) -> SplitReader:
         return HesitantLines(part_of(split), position, self._batch)
 
 

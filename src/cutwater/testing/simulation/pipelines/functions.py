@@ -5,12 +5,14 @@ They are written as users write them, some of them in place. Each asks the run w
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cutwater.dead_letters import DeadLetter
 from cutwater.state.ttl import Ttl
 from cutwater.testing.simulation import registry
 from cutwater.testing.simulation.pipelines.rows import Row, plain, row_of
@@ -52,6 +54,29 @@ def doubled_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch.set_column(position, batch.schema.field("v"), column)
 
 
+class Unready(Exception):
+    """Ask again."""
+
+
+class Asked:
+    """Doubles rows, some of them sooner than others; every third attempt is in vain."""
+
+    async def open(self, context: Any) -> None:
+        self._attempts = 0
+
+    async def process(self, record: Any) -> dict[str, Any]:
+        touch("asked")
+        self._attempts += 1
+        if self._attempts % 3 == 0:
+            raise Unready
+        row = row_of(record)
+        await asyncio.sleep(row.v % 5 / 1000)
+        return row._replace(v=2 * row.v + 1)._asdict()
+
+    async def close(self) -> None:
+        del self._attempts
+
+
 def is_kept(record: Any) -> bool:
     touch("filter")
     return row_of(record).v % 3 != 0
@@ -87,6 +112,60 @@ class OddAside:
             context.side_output("odd", row._asdict())
         else:
             yield row._asdict()
+
+
+# Some records fail, always the same ones, and the job goes on. These functions don't ask the run: its failures would be
+# taken for those of a record.
+
+
+def fails(row: Row) -> bool:
+    return row.v % 4 == 3
+
+
+def risky_row(record: Any) -> dict[str, Any]:
+    row = row_of(record)
+    if isinstance(record, dict):
+        record["n"] = -1  # which a dead letter must not show
+    if fails(row):
+        raise ValueError(f"{row.v} is too much")
+    return row._asdict()
+
+
+async def risky_answer(record: Any) -> dict[str, Any]:
+    return risky_row(record)
+
+
+def risky_rows(record: Any) -> Iterator[dict[str, Any]]:
+    """Fails behind its first output."""
+    row = row_of(record)
+    yield row._asdict()
+    risky_row(record)
+
+
+def risky_condition(record: Any) -> bool:
+    return bool(risky_row(dict(record)))  # of a copy: the record itself goes on
+
+
+class Risky:
+    """Fails behind an output and a side output."""
+
+    def process(self, record: Any, context: Any) -> None:
+        row = row_of(record)
+        context.emit(row._replace(n=row.n * 2)._asdict())
+        context.side_output("beside", row._replace(n=row.n * 2 + 1)._asdict())
+        risky_row(record)
+
+
+def letter_row(letter: DeadLetter) -> dict[str, Any]:
+    touch("letter")
+    row = row_of(letter.record)
+    assert letter.error == f"ValueError: {row.v} is too much", letter
+    return row._replace(v=5 * row.v)._asdict()
+
+
+def doubled_letter_row(letter: DeadLetter) -> dict[str, Any]:
+    row = row_of(letter_row(letter))
+    return row._replace(n=row.n * 2)._asdict()
 
 
 # By key.

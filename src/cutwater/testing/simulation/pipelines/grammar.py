@@ -30,6 +30,7 @@ T = TypeVar("T")
 ROCKSDB_RATE = 0.04
 FORMS: tuple[Form, ...] = ("objects", "typed")
 KEY_STYLES: tuple[KeyStyle, ...] = ("column", "column", "function")
+FAILING: tuple[stages.FailingOperation, ...] = ("map", "async_map", "flat_map", "filter", "process")
 FIRST_SOURCE = "source0"
 TIMES: dict[Time, int] = {"none": 8, "kept": 8, "restless": 4}
 MODES = {CheckpointMode.EXACTLY_ONCE: 16, CheckpointMode.AT_LEAST_ONCE: 2, CheckpointMode.NONE: 2}
@@ -131,11 +132,15 @@ class _Draw:
     def _stateless(self) -> Stage:
         random = self._random
         kinds = ["double", "filter", "copy", "fork", "aside", "rebalance", "convert"]
+        if self._time != "restless":  # there, tasks have to differ in time: what holds records back evens that out
+            kinds += ["ask", "fail"]
         match random.choice(kinds):
             case "double" if self.form == "typed":
                 return stages.Doubled("columns" if random.random() < 0.5 else "batches", "typed", "typed")
             case "double":
                 return stages.Doubled("map" if random.random() < 0.5 else "in place", "objects", "objects")
+            case "ask":
+                return stages.Asked(ordered=random.random() < 0.5, capacity=random.choice((1, 5, 100)))
             case "filter":
                 return stages.Filtered(by_expression=self.form == "typed" and random.random() < 0.7)
             case "copy":
@@ -144,9 +149,17 @@ class _Draw:
                 return stages.Forked()
             case "aside":
                 return stages.Aside()
+            case "fail":
+                return self._failing()
             case "rebalance":
                 return stages.Rebalanced()
         return stages.Typed() if self.form == "objects" else stages.Untyped()
+
+    def _failing(self) -> Stage:
+        operation = self._random.choice(FAILING)
+        # A filter leaves a typed stream typed, which letters can't be united with.
+        takes: Form | None = "objects" if operation == "filter" else None
+        return stages.Failing(operation, self._random.choice(("skip", "dead_letter", "dead_letter")), takes)
 
     def meeting(self) -> Meeting:
         random, key = self._random, self._key()

@@ -122,6 +122,11 @@ class Pipeline:
 
     # Its model.
 
+    @property
+    def keeps_rows(self) -> bool:
+        """What was read before a cut may still be on its way to the output."""
+        return any(stage.keeps_rows for stage in (*self.stages, *(s for one in self.branches for s in one.stages)))
+
     def rows(self, read: Mapping[str, Sequence[Any]]) -> list[Row]:
         """What reaches the ending when these rows have been read."""
         rows = self.branches[0].rows(read[self.branches[0].source.operator])

@@ -17,7 +17,7 @@ import pyarrow as pa
 from cutwater.api.environment import Environment
 from cutwater.api.streams import DataStream
 from cutwater.batches import Batch
-from cutwater.connectors.contract import Discovery, SplitReader
+from cutwater.connectors.contract import Discovery, ReaderContext, SplitReader
 from cutwater.protocol.event_time import WatermarkStrategy
 from cutwater.protocol.splits import Split
 from cutwater.testing.simulation import registry
@@ -152,7 +152,7 @@ class PacedSource(SimulatedSource):
         found = min(len(names), 1 + int(run.world.now / self._grows_every_seconds))
         return Discovery(tuple(Split(name, b"") for name in names[:found]), complete=found == len(names))
 
-    def reader(self, split: Split, position: Any) -> SplitReader:
+    def reader(self, split: Split, position: Any, context: ReaderContext) -> SplitReader:
         index = 0 if position is None else position
         if split.id == QUIET_SPLIT:
             return SilentReader(self._pace.quiet_seconds)

@@ -17,11 +17,15 @@ from cutwater.api.dataflow import OperatorSettings
 from cutwater.api.keyed import KeyedStream
 from cutwater.api.streams import DataStream
 from cutwater.columns.expressions import col
+from cutwater.dead_letters import ERRORS
+from cutwater.operators.failing import Tolerance
 from cutwater.operators.user_code import name_of
+from cutwater.retry import fixed
 from cutwater.testing.simulation.pipelines import functions
 from cutwater.testing.simulation.pipelines.rows import SCHEMA, Form, Row, key_of
 
 KeyStyle = Literal["column", "function"]
+FailingOperation = Literal["map", "async_map", "flat_map", "filter", "process"]
 PARALLELISM_MAX = 4
 
 
@@ -52,6 +56,11 @@ class Stage(ABC):
     #: What the stream must be before, and what it is behind; None: any, and as it was.
     takes: Form | None = None
     gives: Form | None = None
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Rows may be in its own part of a snapshot, on their way to its output."""
+        return False
 
     @abstractmethod
     def describe(self) -> str:
@@ -127,6 +136,31 @@ class Doubled(Stage):
 
 
 @dataclass(frozen=True, slots=True)
+class Asked(Stage):
+    """A map whose results take their time; some attempts are in vain."""
+
+    ordered: bool
+    capacity: int
+    gives: Form = "objects"
+
+    @property
+    def keeps_rows(self) -> bool:
+        return True
+
+    def describe(self) -> str:
+        return f"async_map({'' if self.ordered else 'un'}ordered, {self.capacity})"
+
+    def build(self, stream: DataStream, site: Site) -> DataStream:
+        retry = fixed(attempts=2, delay="1ms", on=(functions.Unready,))
+        return stream.async_map(
+            functions.Asked(), capacity=self.capacity, ordered=self.ordered, retry=retry, **site.settings("asked")
+        )
+
+    def expect(self, rows: list[Row]) -> list[Row]:
+        return [row._replace(v=2 * row.v + 1) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
 class Filtered(Stage):
     by_expression: bool
 
@@ -192,6 +226,54 @@ class Aside(Stage):
 
     def expect(self, rows: list[Row]) -> list[Row]:
         return [row._replace(v=2 * row.v + 1) if row.v % 2 else row for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Failing(Stage):
+    """A function fails on some rows: they are skipped, or come back as dead letters."""
+
+    operation: FailingOperation
+    on_error: Tolerance
+    takes: Form | None
+    gives: Form = "objects"
+
+    @property
+    def keeps_rows(self) -> bool:
+        return self.operation == "async_map"
+
+    def describe(self) -> str:
+        return f"{self.operation}(on_error={self.on_error})"
+
+    def build(self, stream: DataStream, site: Site) -> DataStream:
+        settings = site.settings("failing")
+        failing: DataStream
+        match self.operation:
+            case "map":
+                failing = good = stream.map(functions.risky_row, on_error=self.on_error, **settings)
+            case "async_map":
+                failing = good = stream.async_map(functions.risky_answer, on_error=self.on_error, **settings)
+            case "flat_map":
+                failing = good = stream.flat_map(functions.risky_rows, on_error=self.on_error, **settings)
+            case "filter":
+                failing = good = stream.filter(functions.risky_condition, on_error=self.on_error, **settings)
+            case "process":
+                failing = stream.process(functions.Risky(), on_error=self.on_error, **settings)
+                good = failing.union(failing.side_output("beside"))
+        if self.on_error == "skip":
+            return good
+        letters = failing.side_output(ERRORS)
+        # Like the good rows of a process, so that no two rows are alike.
+        row_of_letter = functions.doubled_letter_row if self.operation == "process" else functions.letter_row
+        return good.union(letters.map(row_of_letter, **site.settings("letters")))
+
+    def expect(self, rows: list[Row]) -> list[Row]:
+        good = [row for row in rows if not functions.fails(row)]
+        if self.operation == "process":
+            good = [row._replace(n=row.n * 2 + copy) for row in good for copy in range(2)]
+        if self.on_error == "skip":
+            return good
+        factor = 2 if self.operation == "process" else 1
+        return good + [row._replace(n=row.n * factor, v=5 * row.v) for row in rows if functions.fails(row)]
 
 
 @dataclass(frozen=True, slots=True)
