@@ -21,13 +21,19 @@ import pyarrow.parquet as pq
 WORDS = ("river", "bridge", "pier", "water", "stone", "arch", "current", "barrier", "stream", "record", "state", "slot")
 REGIONS = ("north", "south", "east", "west")
 COUNTRIES = ("AT", "CH", "DE", "FR", "IT")
+VAT_PERCENT = {"AT": 20, "CH": 8, "DE": 19, "FR": 20, "IT": 22}
 SERVICES = ("basket", "login", "search")
+PAGES = ("/", "/search", "/item", "/basket", "/pay")
+ITEMS = ("anchor", "boat", "cable", "deck", "engine", "flag", "gauge", "hatch")
+SHOPS = ("Basel", "Bern", "Chur", "Zug")
 
 ORDERS = pa.schema([("order", pa.int64()), ("customer", pa.string()), ("cents", pa.int64())])
 TIME = pa.timestamp("ms", "UTC")
 MEASUREMENTS = pa.schema([("sensor", pa.string()), ("measured_at", TIME), ("celsius", pa.float64())])
 VIEWS = pa.schema([("view", pa.int64()), ("user", pa.string()), ("advertisement", pa.int64()), ("time", TIME)])
 CLICKS = pa.schema([("click", pa.int64()), ("user", pa.string()), ("advertisement", pa.int64()), ("time", TIME)])
+VISITS = pa.schema([("user", pa.string()), ("page", pa.string()), ("time", TIME)])
+PURCHASES = pa.schema([("item", pa.string()), ("time", TIME)])
 NOON = datetime(2025, 6, 1, 12, tzinfo=UTC)
 
 
@@ -50,10 +56,11 @@ class Workspace:
         return f"file://{self.root}/checkpoints"
 
 
-def workspace(name: str, write: Callable[[Path], None]) -> Workspace:
+def workspace(name: str, write: Callable[[Path], None] | None = None) -> Workspace:
     """A fresh temporary folder with this input; it is kept, so that the output can be looked at."""
     made = Workspace(Path(tempfile.mkdtemp(prefix=f"cutwater-{name}-")))
-    write(made.input)
+    if write is not None:
+        write(made.input)
     return made
 
 
@@ -160,6 +167,106 @@ def write_views_and_clicks(folder: Path, *, views: int = 1_000) -> None:
     for name, rows, schema in (("views", seen, VIEWS), ("clicks", clicked, CLICKS)):
         rows.sort(key=lambda row: row["time"] + timedelta(seconds=generator.uniform(0, 4)))
         _write_parts(folder / name, rows, schema, parts=2)
+
+
+def write_visits(folder: Path, *, visits: int = 120) -> None:
+    """Clicks of visits an hour apart, told up to 20 s out of order; a few phones tell yesterday's clicks today."""
+    generator = random.Random(61)
+    rows = []
+    for number in range(visits):
+        user, at = f"user-{number % 12}", NOON + timedelta(hours=number // 12, seconds=generator.randrange(600))
+        for _ in range(generator.randrange(1, 12)):
+            rows.append({"user": user, "page": generator.choice(PAGES), "time": at})
+            at += timedelta(milliseconds=generator.randrange(1, 120_000))
+    rows.sort(key=lambda row: row["time"] + timedelta(seconds=generator.uniform(0, 20)))
+    for row in rows[39::40]:
+        row["time"] -= timedelta(days=1)
+    _write_parts(folder, rows, VISITS, parts=4)
+
+
+def write_readings(folder: Path, *, seconds: int = 900) -> None:
+    """Four sensors, a measurement every two seconds each, told up to 5 s late; they are hot and silent for a while."""
+    generator = random.Random(67)
+    rows = []
+    for sensor in range(4):
+        second = 0
+        while second < seconds:
+            mood = generator.choice(("normal", "hot", "silent"))
+            ends = second + generator.randrange(6, 20) if mood == "silent" else second + generator.randrange(20, 80)
+            for at in range(second, ends, 2) if mood != "silent" else ():
+                celsius = generator.randrange(200, 700) / 10 + (50 if mood == "hot" else 0)
+                measured_at = NOON + timedelta(seconds=at, milliseconds=sensor)
+                rows.append({"sensor": f"sensor-{sensor}", "measured_at": measured_at, "celsius": celsius})
+            second = ends
+    rows.sort(key=lambda row: row["measured_at"] + timedelta(seconds=generator.uniform(0, 5)))
+    _write_parts(folder, rows, MEASUREMENTS, parts=4)
+
+
+def write_purchases(folder: Path, *, purchases: int = 2_000) -> None:
+    """Twenty minutes of purchases, told up to 20 s late; what is wanted most changes on the way."""
+    generator = random.Random(71)
+    rows = []
+    for number in range(purchases):
+        share = number / purchases
+        weights = [1 + 6 * max(0.0, 1 - abs(share * len(ITEMS) - place)) for place in range(len(ITEMS))]
+        at = NOON + timedelta(milliseconds=number * 1_200_000 // purchases)
+        rows.append({"item": generator.choices(ITEMS, weights)[0], "time": at})
+    rows.sort(key=lambda row: row["time"] + timedelta(seconds=generator.uniform(0, 20)))
+    _write_parts(folder, rows, PURCHASES, parts=4)
+
+
+def write_card_payments(folder: Path, *, payments: int = 1_000) -> None:
+    """Payments by card, told up to 4 s late, and the rules for each kind of card, each valid from a time on."""
+    generator = random.Random(73)
+    noon_ms = round(NOON.timestamp() * 1_000)
+    rows = []
+    for number in range(payments):
+        card = generator.randrange(45)
+        kind = ("credit", "debit", "prepaid")[card % 3]
+        rows.append({"payment": number, "card": f"card-{card}", "kind": kind, "time_ms": noon_ms + 500 * number})
+    rows.sort(key=lambda row: row["time_ms"] + generator.randrange(4_000))
+    for part in range(4):
+        _write_json(folder / "payments" / f"payments-{part}.jsonl", rows[part * payments // 4 :][: payments // 4])
+    rules = [{**rule, "from_ms": noon_ms + 1_000 * rule["from_second"]} for rule in CARD_RULES]
+    _write_json(folder / "rules" / "rules.jsonl", rules)
+
+
+#: How often a card may be used: the newest rule for its kind counts.
+CARD_RULES: list[dict[str, Any]] = [
+    {"kind": "credit", "from_second": 0, "uses_max": 4, "within_seconds": 30},
+    {"kind": "debit", "from_second": 0, "uses_max": 6, "within_seconds": 60},
+    {"kind": "prepaid", "from_second": 0, "uses_max": 3, "within_seconds": 20},
+    {"kind": "credit", "from_second": 100, "uses_max": 3, "within_seconds": 30},
+    {"kind": "prepaid", "from_second": 250, "uses_max": 8, "within_seconds": 120},
+    {"kind": "debit", "from_second": 300, "uses_max": 1, "within_seconds": 5},
+]
+
+
+def shop_orders(*, orders: int = 2_000) -> list[dict[str, Any]]:
+    """Ten minutes of orders, in the order of their times."""
+    generator = random.Random(79)
+    noon_ms = round(NOON.timestamp() * 1_000)
+    times_ms = [noon_ms + number * 600_000 // orders for number in range(orders)]
+    return [
+        {"shop": generator.choice(SHOPS), "cents": generator.randrange(500, 50_000), "time_ms": time_ms}
+        for time_ms in times_ms
+    ]
+
+
+def stock_changes(*, changes: int = 500) -> Iterator[tuple[str, str, int]]:
+    """What happens in a warehouse: "insert" or "update" with the pieces that there are now of an item, or "delete"."""
+    generator = random.Random(83)
+    there: set[str] = set()
+    for _ in range(changes):
+        item = generator.choice(ITEMS)
+        if item not in there:
+            there.add(item)
+            yield "insert", item, generator.randrange(100)
+        elif generator.random() < 0.1:
+            there.discard(item)
+            yield "delete", item, 0
+        else:
+            yield "update", item, generator.randrange(100)
 
 
 def _write_parts(folder: Path, rows: list[dict[str, Any]], schema: pa.Schema, *, parts: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from cutwater.batches import Batch
-from cutwater.connectors.contract import Discovery, Source, SplitReader
+from cutwater.connectors.contract import Discovery, ReaderContext, Source, SplitReader
 from cutwater.protocol.known_origins import KnownOrigins
 from cutwater.protocol.splits import Split
 
@@ -65,11 +65,11 @@ class Paced(Source):
     def discover(self, parallelism: int) -> Discovery:
         return self._source.discover(parallelism)
 
-    def discover_new(self, parallelism: int, known: KnownOrigins) -> Discovery:
-        return self._source.discover_new(parallelism, known)
+    def discover_new(self, parallelism: int, known: KnownOrigins, state: bytes = b"") -> Discovery:
+        return self._source.discover_new(parallelism, known, state)
 
-    def reader(self, split: Split, position: Any) -> SplitReader:
-        return _PacedReader(self._source.reader(split, position), self._per_second)
+    def reader(self, split: Split, position: Any, context: ReaderContext) -> SplitReader:
+        return _PacedReader(self._source.reader(split, position, context), self._per_second)
 
 
 class _PacedReader(SplitReader):
