@@ -25,7 +25,16 @@ import cutwater as cw
 from benchmarks.contract import SETTLE_SECONDS, Result, Settings, say, settings_from_arguments
 from benchmarks.cutwater_jobs import checkpoint_facts, environment
 from cutwater.batches import Batch, ObjectBatch
-from cutwater.connectors.contract import Delivery, Discovery, Sink, SinkWriter, Source, SplitReader, WriterContext
+from cutwater.connectors.contract import (
+    Delivery,
+    Discovery,
+    ReaderContext,
+    Sink,
+    SinkWriter,
+    Source,
+    SplitReader,
+    WriterContext,
+)
 from cutwater.protocol.splits import Split
 
 KEYS = 1_000
@@ -66,7 +75,7 @@ class TimetableSource(Source):
         splits = (Split(str(index), json.dumps([index, parallelism]).encode()) for index in range(parallelism))
         return Discovery(tuple(splits), complete=True)
 
-    def reader(self, split: Split, position: Any) -> SplitReader:
+    def reader(self, split: Split, position: Any, context: ReaderContext) -> SplitReader:
         index, splits = json.loads(split.payload)
         per_second = None if self._per_second is None else self._per_second / splits
         return TimetableReader(

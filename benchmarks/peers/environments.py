@@ -26,6 +26,8 @@ ENVIRONMENTS = {
     "flink": PeerEnvironment(("apache-flink==2.3.0",), pythons=("3.11", "3.10", "3.12"), needs_java=True),
     # PySpark 4.3 does not know pandas 3; its transformWithState needs protobuf, which comes with "connect".
     "spark": PeerEnvironment(("pyspark[sql,connect]==4.3.0", "pandas>=2.2,<3"), needs_java=True),
+    # The newest one that we found the whole Kafka connector for, see `jars`.
+    "spark-kafka": PeerEnvironment(("pyspark==4.0.0",), needs_java=True),
     "bytewax": PeerEnvironment(("bytewax==0.21.1", "pyarrow==26.0.1"), pythons=("3.11", "3.12", "3.10")),
     "pathway": PeerEnvironment(("pathway==0.33.0",)),
     "batch": PeerEnvironment(("polars==2.1.0", "duckdb==2.0.0", "pyarrow==26.0.1")),
