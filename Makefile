@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test fuzz check bench bench-peers format clean
+.PHONY: help demo test test-connectors test-elasticsearch soak fuzz check bench bench-peers bench-connectors format clean
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -15,7 +15,7 @@ WORKERS ?= 2
 PYTEST := $(BIN)/python -m pytest
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-11s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-19s %s\n", $$1, $$2}'
 
 demo: $(READY)  ## a stateful job on local Spark, killed on the way: the result is still exact
 	$(BIN)/cutwater demo
@@ -28,10 +28,22 @@ check: $(READY)  ## format, lint, types, layering, unit and property tests, 100 
 	$(PYTEST) -q -n $(WORKERS) tests/unit tests/property
 	$(BIN)/cutwater simulate --seeds 100
 
-test: check  ## check, then simulation, fuzz tests (a minute), pipelines and real Spark (10 to 20 minutes)
+test: check  ## check, then simulation, fuzz tests (a minute), pipelines, real Spark and servers (65 minutes)
 	$(PYTEST) -q -n $(WORKERS) tests/simulation tests/fuzz
-	$(BIN)/cutwater simulate --seeds 2000
+	$(BIN)/cutwater simulate --seeds 1000 --from 100
+	$(BIN)/python -m servers.install
 	$(PYTEST) -q tests/pipelines tests/spark tests/services
+
+test-elasticsearch: $(READY)  ## the sink for Elasticsearch, on a real one: fetches 600 MB the first time
+	$(BIN)/python -m servers.install elasticsearch
+	CUTWATER_OPT_IN=elasticsearch CUTWATER_REQUIRE_SERVERS=1 $(PYTEST) -q tests/services/test_elasticsearch.py
+
+test-connectors: $(READY)  ## every connector under every fault of the kit, on real servers (two hours)
+	$(BIN)/python -m servers.install
+	CUTWATER_TRIALS=all $(PYTEST) -q tests/services tests/spark/test_connector_kit.py tests/spark/test_stalled_sink.py
+
+soak: $(READY)  ## 20,000 simulated seeds that no other target plays (over an hour); SEEDS=… FROM=…
+	$(BIN)/cutwater simulate --seeds $(or $(SEEDS),20000) --from $(or $(FROM),100000)
 
 fuzz: $(READY)  ## feeds every reader of bytes from strangers for longer (about half an hour); EXAMPLES=… of each kind
 	FUZZ_EXAMPLES=$(or $(EXAMPLES),20000) $(PYTEST) -q -n $(WORKERS) --timeout 7200 tests/fuzz
@@ -42,12 +54,17 @@ bench: $(BENCH_READY)  ## Cutwater's benchmarks; a part: make bench WORKLOADS=W1
 bench-peers: $(BENCH_READY)  ## the same beside PyFlink, Spark, Bytewax, Pathway, Polars, DuckDB; writes docs/performance.md
 	$(BIN)/python -m benchmarks.peers_run --report docs/performance.md $(BENCH_OPTIONS)
 
+bench-connectors: $(BENCH_READY)  ## connectors beside their bare clients; a part: CONNECTORS=kafka,files ROUNDS=3 ROWS=200000
+	$(BIN)/python -m servers.install
+	$(BIN)/python -m benchmarks.connectors.run $(if $(CONNECTORS),--connectors $(CONNECTORS),--report docs/performance-connectors.md) \
+	    $(if $(ROWS),--rows $(ROWS)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(ARGS)
+
 format: $(READY)  ## rewrite the code in the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 clean:  ## remove .venv and everything that tools left behind
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build spark-warehouse
+	rm -rf .venv .servers .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis dist build spark-warehouse
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The set-up. An existing .venv is kept and brought up to date.

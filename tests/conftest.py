@@ -1,11 +1,12 @@
 """What may a test do, and for how long?
 
 The folder decides: unit and property tests neither wait nor import pyspark; tests under spark, services, simulation and
-fuzz carry the marker of their folder.
+fuzz carry the marker of their folder. Trials, which take long, are left out unless CUTWATER_TRIALS=all.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -18,14 +19,18 @@ from hypothesis import settings
 TESTS = Path(__file__).parent
 FOLDERS_WITH_A_MARKER = ("spark", "services", "simulation", "fuzz")
 #: Seconds that tests of these folders may take; the rest has what pyproject.toml says.
-TIMEOUTS_SECONDS = {"spark": 300, "simulation": 600}
+TIMEOUTS_SECONDS = {"spark": 300, "services": 600, "simulation": 600}
 
 # A loaded machine makes any deadline per example a lie; a failure prints what reproduces it.
 settings.register_profile("cutwater", deadline=None, print_blob=True)
 settings.load_profile("cutwater")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if os.environ.get("CUTWATER_TRIALS") != "all":
+        trials = [item for item in items if item.get_closest_marker("trials") is not None]
+        config.hook.pytest_deselected(items=trials)
+        items[:] = [item for item in items if item not in trials]
     for item in items:
         folders = _folders_of(item)
         for marker in set(folders) & set(FOLDERS_WITH_A_MARKER):

@@ -3,7 +3,7 @@
 The public names; nothing else is promised to stay.
 """
 
-from cutwater import errors
+from cutwater import errors, retry
 from cutwater.api import agg, evictors, restart, triggers, watermarks
 from cutwater.api.connected import ConnectedStreams
 from cutwater.api.environment import Environment
@@ -15,7 +15,8 @@ from cutwater.api.windows import count_window, global_window, session, sliding, 
 from cutwater.columns.cases import when
 from cutwater.columns.expressions import Column, col, lit
 from cutwater.config import Checkpoints, JobOptions, TlsFiles
-from cutwater.connectors import sinks, sources
+from cutwater.connectors import formats, partitions, sinks, sources
+from cutwater.dead_letters import DeadLetter
 from cutwater.graph.explain import Plan
 from cutwater.graph.guarantees import Guarantee, PathGuarantee
 from cutwater.protocol.lifecycle import JobState
@@ -29,6 +30,7 @@ __all__ = [
     "Column",
     "ConnectedStreams",
     "DataStream",
+    "DeadLetter",
     "Environment",
     "Guarantee",
     "JobHandle",
@@ -48,9 +50,12 @@ __all__ = [
     "count_window",
     "errors",
     "evictors",
+    "formats",
     "global_window",
     "lit",
+    "partitions",
     "restart",
+    "retry",
     "session",
     "sinks",
     "sliding",

@@ -8,9 +8,8 @@ nothing repeated, no state that has seen a record twice.
 from __future__ import annotations
 
 import importlib
-import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,10 @@ from typing import Any
 
 import duckdb
 
-Rows = list[dict[str, Any]]
+from . import event_time_goldens as timed
+from .output_files import json_rows, parquet_rows
+
+BACKENDS = ("memory", "filesystem", "rocksdb")
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class Pipeline:
     #: Records a second and split, by the source's uid, that make the stream last about two seconds; others don't wait.
     paces: dict[str, float]
     options: dict[str, Any] = field(default_factory=dict)
+    #: Where its state lives when it is rescaled.
+    backends: tuple[str, ...] = BACKENDS
 
     def build(self, env: Any, input_folder: Path, output_folder: Path) -> None:
         module = importlib.import_module(self.example)
@@ -102,6 +106,19 @@ def judged_payments(folder: Path) -> Any:
     return [(row["account"], row["number"], row["payment"], row["cents"]) for row in rows], wrong, in_use
 
 
+# Enrichment: payments come out in any order, each once, with the tax of its country.
+
+
+def taxed_payments(folder: Path) -> list[tuple[Any, ...]]:
+    vat_percent = importlib.import_module("data").VAT_PERCENT
+    payments = [(row["payment"], row["cents"], vat_percent[row["country"]]) for row in json_rows(folder / "payments")]
+    return sorted((number, percent, cents * percent // 100) for number, cents, percent in payments)
+
+
+def taxed_payments_found(folder: Path) -> list[tuple[Any, ...]]:
+    return sorted((row["payment"], row["vat_percent"], row["vat_cents"]) for row in json_rows(folder))
+
+
 # Duplicates: the copies of a click are equal, so it doesn't matter which of them came first.
 
 
@@ -129,6 +146,22 @@ def discounted_orders(folder: Path) -> list[tuple[Any, ...]]:
     return sorted(parquet_rows(folder, '"order", customer, cents, region, discount_cents'))
 
 
+# A table that Spark writes.
+
+
+def larger_orders(folder: Path) -> list[tuple[Any, ...]]:
+    return duckdb.sql(f"""
+        select "order", customer, cents, split_part(customer, '-', 1) as region
+        from '{folder}/orders/*.parquet' where cents >= 1000 order by all
+    """).fetchall()
+
+
+def orders_in_table(folder: Path) -> list[tuple[Any, ...]]:
+    columns = '"order", customer, cents, region'
+    epochs = [epoch for epoch in folder.glob("epoch=*") if (epoch / "_SUCCESS").exists()]
+    return sorted(row for epoch in epochs for row in parquet_rows(epoch, columns))
+
+
 # Logs: requests arrive in any order, so only the sums at the end are known; on the way every number occurs once.
 
 
@@ -152,61 +185,6 @@ def loads_found(folder: Path) -> Any:
         service: (sorted(number for number, _ in steps), max(steps)[1], len(slowest[service]), max(slowest[service]))
         for service, steps in loads.items()
     }
-
-
-# Measurements: those that were lost for hours are late, unless they came before event time had got anywhere.
-
-
-def minutes_of_sensors(folder: Path) -> Any:
-    rows = duckdb.sql(f"""
-        SELECT sensor, epoch_ms(measured_at) // 60000 * 60000 AS minute, count(*), min(celsius), max(celsius),
-               round(avg(celsius), 9)
-        FROM '{folder}/*.parquet' GROUP BY ALL ORDER BY ALL
-    """).fetchall()
-    noon_ms = round(importlib.import_module("data").NOON.timestamp() * 1_000)
-    lost = Counter({(sensor, minute): count for sensor, minute, count, *_ in rows if minute < noon_ms})
-    return [row for row in rows if row[1] >= noon_ms], lost, True
-
-
-def minutes_found(folder: Path) -> Any:
-    """The minutes that are complete; the lost measurements, wherever they are; whether any of them was late."""
-    noon_ms = round(importlib.import_module("data").NOON.timestamp() * 1_000)
-    columns = "sensor, epoch_ms(window_start), measurements, coldest, warmest, round(mean, 9)"
-    rows = sorted(parquet_rows(folder / "minutes", columns))
-    late = Counter(parquet_rows(folder / "late", "sensor, epoch_ms(measured_at) // 60000 * 60000"))
-    lost = late + Counter({(sensor, minute): count for sensor, minute, count, *_ in rows if minute < noon_ms})
-    return [row for row in rows if row[1] >= noon_ms], lost, bool(late)
-
-
-# Views: one with n clicks has n rows, one with none has one.
-
-
-def join_views_and_clicks(folder: Path) -> list[tuple[Any, ...]]:
-    return duckdb.sql(f"""
-        SELECT v.view, v.user, v.advertisement, c.click, c.click IS NOT NULL
-        FROM '{folder}/views/*.parquet' v LEFT JOIN '{folder}/clicks/*.parquet' c
-        ON v.user = c.user AND v.advertisement = c.advertisement
-        AND c.time BETWEEN v.time AND v.time + INTERVAL 10 SECOND
-        ORDER BY ALL
-    """).fetchall()
-
-
-def views_and_clicks_found(folder: Path) -> list[tuple[Any, ...]]:
-    rows = parquet_rows(folder, '"view", "user", advertisement, click, clicked')
-    return sorted(rows, key=lambda row: (row[0], row[3] or 0))
-
-
-# Files.
-
-
-def json_rows(folder: Path) -> Rows:
-    return [json.loads(line) for path in sorted(folder.glob("*.jsonl")) for line in path.open()]
-
-
-def parquet_rows(folder: Path, columns: str) -> Iterable[tuple[Any, ...]]:
-    if not any(folder.glob("*.parquet")):
-        return []
-    return duckdb.sql(f"select {columns} from '{folder}/*.parquet'").fetchall()
 
 
 PIPELINES = [
@@ -236,6 +214,14 @@ PIPELINES = [
         judged_payments,
         {"payments": 300},
     ),
+    Pipeline(
+        "enrich_over_http",
+        "enrich_over_http",
+        _data("write_payments_and_rules"),
+        taxed_payments,
+        taxed_payments_found,
+        {"payments": 300},
+    ),
     Pipeline("deduplicate", "deduplicate", _data("write_clicks"), separate_clicks, separated_clicks, {"clicks": 300}),
     Pipeline(
         "from_spark",
@@ -244,6 +230,14 @@ PIPELINES = [
         discount_orders,
         discounted_orders,
         {"orders": 300},
+    ),
+    Pipeline(
+        "into_spark_tables",
+        "into_spark_tables",
+        _data("write_orders_as_parquet"),
+        larger_orders,
+        orders_in_table,
+        {"orders": 150},
     ),
     Pipeline(
         "union_of_logs",
@@ -257,16 +251,52 @@ PIPELINES = [
         "late_measurements",
         "late_measurements",
         _data("write_measurements"),
-        minutes_of_sensors,
-        minutes_found,
+        timed.minutes_of_sensors,
+        timed.minutes_found,
         {"measurements": 250},
     ),
     Pipeline(
         "clicks_after_views",
         "clicks_after_views",
         _data("write_views_and_clicks"),
-        join_views_and_clicks,
-        views_and_clicks_found,
+        timed.join_views_and_clicks,
+        timed.views_and_clicks_found,
         {"views": 250, "clicks": 80},
+    ),
+    Pipeline(
+        "top_items",
+        "top_items",
+        _data("write_purchases"),
+        timed.rank_items,
+        timed.ranked_items,
+        {"purchases": 250},
+        backends=("memory",),
+    ),
+    Pipeline(
+        "click_sessions",
+        "click_sessions",
+        _data("write_visits"),
+        timed.split_into_sessions,
+        timed.sessions_found,
+        {"clicks": 90},
+        backends=("rocksdb",),
+    ),
+    Pipeline(
+        "sensor_alarms",
+        "sensor_alarms",
+        _data("write_readings"),
+        timed.alarms_of_sensors,
+        timed.alarms_found,
+        {"measurements": 180},
+        backends=("rocksdb",),
+    ),
+    Pipeline(
+        "card_fraud",
+        "card_fraud",
+        _data("write_card_payments"),
+        timed.cards_used_too_often,
+        timed.suspicious_payments,
+        {"payments": 120, "rules": 20},
+        backends=("memory",),
     ),
 ]

@@ -14,7 +14,7 @@ from cutwater.api.environment import Environment
 from cutwater.testing.harness import LocalLauncher
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["event-time", "windows", "joins", "typed-streams", "simulation"]
+PAGES = ["async", "errors", "event-time", "windows", "joins", "typed-streams", "simulation"]
 #: A program, and the output that the page shows right behind it.
 PROGRAM = re.compile(r"```python\n(.*?)```\n\s*```text\n(.*?)```", re.DOTALL)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Unpack
 
 from cutwater.api.dataflow import OperatorSettings
+from cutwater.dead_letters import OnError, check_on_error
 from cutwater.errors import GraphError
 from cutwater.graph.keys import KeySelector
 from cutwater.operators.connect import BroadcastConnectOperator, ConnectOperator
@@ -32,14 +33,18 @@ class ConnectedStreams:
                 hint="key_by both, so that equal keys meet; or neither; or broadcast() the second",
             )
 
-    def process(self, function: Any, **settings: Unpack[OperatorSettings]) -> DataStream:
-        """Broadcast: `process` and `process_broadcast`; else `process1` and `process2`, or `map1` and `map2`."""
+    def process(self, function: Any, *, on_error: OnError = "fail", **settings: Unpack[OperatorSettings]) -> DataStream:
+        """Broadcast: `process` and `process_broadcast`; else `process1` and `process2`, or `map1` and `map2`.
+
+        `on_error` is for records of both streams, but not for those of a broadcast stream, which all tasks must learn.
+        """
+        check_on_error(on_error, operation="connect().process")
         inputs = self._first._inputs(port=0, key=self._first_key) + self._second._inputs(port=1, key=self._second_key)
         if self._second._is_broadcast:
-            arguments: tuple[Any, ...] = (function, self._first_key)
+            arguments: tuple[Any, ...] = (function, self._first_key, on_error)
             return self._first._derive("connect", BroadcastConnectOperator, arguments, inputs, settings, function)
         keys = None if self._first_key is None else (self._first_key, self._second_key)
-        return self._first._derive("connect", ConnectOperator, (function, keys), inputs, settings, function)
+        return self._first._derive("connect", ConnectOperator, (function, keys, on_error), inputs, settings, function)
 
 
 def _parts(stream: DataStream | KeyedStream) -> tuple[DataStream, KeySelector | None]:

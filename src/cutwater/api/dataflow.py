@@ -20,6 +20,7 @@ import pyarrow as pa
 from cutwater.api.side_outputs import named_tags
 from cutwater.config import JobOptions, refuse_unknown
 from cutwater.connectors.contract import Sink, Source
+from cutwater.dead_letters import ERRORS, OnError, check_on_error
 from cutwater.errors import ConfigurationError, GraphError
 from cutwater.graph.keys import KeySelector
 from cutwater.graph.model import ColumnUse, LogicalEdge, LogicalGraph, LogicalNode, NodeKind, Partitioning
@@ -84,25 +85,35 @@ class Dataflow:
         self._max_parallelism = options.max_parallelism or default_max_parallelism(options.parallelism)
         self._mode = options.checkpoints.checkpoint_mode
 
-    def add_source(self, source: Source, settings: OperatorSettings) -> Output:
+    def add_source(self, source: Source, settings: OperatorSettings, on_error: OnError = "fail") -> Output:
         if not isinstance(source, Source):
             raise ConfigurationError(
                 f"{source!r} is not a source", hint="give one of cw.sources, e.g. cw.sources.files"
             )
+        check_on_error(on_error, operation="from_source")
+        if on_error != "fail" and not source.can_tolerate:
+            raise ConfigurationError(
+                f'on_error="{on_error}" is of no use with {source.name}',
+                detail="this source decodes nothing that could be unreadable by itself",
+            )
         # Without checkpoints a restart must not read anything again; without restarts there is nothing to guard.
         at_most_once = self._mode is CheckpointMode.NONE and not isinstance(self._options.restart, NoRestart)
-        build = Build(ReaderOperator, (source, at_most_once))
+        build = SourceBuild(source, at_most_once, on_error)
         output = self._add(_stem(source.name), source.name, build, [], settings, NodeKind.SOURCE, source)
         return replace(output, schema=source.schema)
 
+    def can_time_source(self, output: Output) -> bool:
+        """False: this is no source's own output, or the source assigns timestamps already."""
+        build = self.graph.nodes[output.sender].build
+        is_own = output.partitioning is None and output.tag is None
+        return is_own and isinstance(build, SourceBuild) and build.timestamps is None
+
     def time_source(self, output: Output, selector: TimestampSelector, strategy: WatermarkStrategy) -> bool:
-        """Lets the source assign timestamps itself, split by split; False: this is no source's output, or it does."""
+        """Lets the source assign timestamps itself, split by split, if it can."""
         node = self.graph.nodes[output.sender]
-        given = node.build.arguments if isinstance(node.build, Build) else ()
-        if node.kind is not NodeKind.SOURCE or output.partitioning is not None or len(given) != 2:
+        if not self.can_time_source(output) or not isinstance(node.build, SourceBuild):
             return False
-        arguments = (*given, (selector, strategy))
-        self.graph.nodes[node.uid] = replace(node, build=Build(ReaderOperator, arguments))
+        self.graph.nodes[node.uid] = replace(node, build=replace(node.build, timestamps=(selector, strategy)))
         return True
 
     def add_sink(self, sink: Sink, inputs: Sequence[Input], settings: OperatorSettings) -> Output:
@@ -145,7 +156,7 @@ class Dataflow:
                 f'{who} can have no side output "{tag}"',
                 detail=f"it has {', '.join(map(repr, sorted(tags)))}" if tags else "it has none",
                 hint="side outputs come from process, by context.side_output(tag, value), or hold late records: "
-                "name them with late_output",
+                'name them with late_output; on_error="dead_letter" makes the side output "errors"',
             )
         named = [named_tags(function) for function in functions]
         if all(names is not None and tag not in names for names in named):
@@ -244,6 +255,19 @@ class Dataflow:
             )
 
 
+def unread_dead_letters(graph: LogicalGraph) -> tuple[str, ...]:
+    """A warning for each operator that writes dead letters for nobody."""
+    read = {edge.sender for edge in graph.edges if edge.tag == ERRORS}
+    writers = [
+        node for node in graph.nodes.values() if node.kind is not NodeKind.SINK and ERRORS in node.build().side_tags
+    ]
+    return tuple(
+        f'nothing reads the dead letters of {describe_node(node)}: side_output("{ERRORS}") has them'
+        for node in writers
+        if node.uid not in read
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Build:
     """Makes an operator; a value instead of a closure, so that messages can look inside."""
@@ -253,6 +277,30 @@ class Build:
 
     def __call__(self) -> Any:
         return self.operator(*self.arguments)
+
+    def with_connector(self, connector: Source | Sink) -> Build:
+        """Of an operator that writes to a sink."""
+        return replace(self, arguments=(connector, *self.arguments[1:]))
+
+
+@dataclass(frozen=True, slots=True)
+class SourceBuild:
+    """Makes the operator of a source."""
+
+    source: Source
+    at_most_once: bool
+    on_error: OnError = "fail"
+    #: None: the source assigns none itself.
+    timestamps: tuple[TimestampSelector, WatermarkStrategy] | None = None
+    #: Records per batch; None: as many as is usual.
+    limit: int | None = None
+
+    def __call__(self) -> ReaderOperator:
+        return ReaderOperator(self.source, self.at_most_once, self.timestamps, self.limit, self.on_error)
+
+    def with_connector(self, connector: Source) -> SourceBuild:
+        """The same with another source."""
+        return replace(self, source=connector)
 
 
 def users_line() -> tuple[str, int]:

@@ -10,15 +10,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
-from cutwater.api.dataflow import Dataflow, OperatorSettings, users_line
+from cutwater.api.dataflow import Dataflow, OperatorSettings, unread_dead_letters, users_line
+from cutwater.api.introducing import introduce_ends
 from cutwater.api.jobs import JobHandle
-from cutwater.api.launching import Launcher, LaunchOptions, StagesDataFrames, launcher_instead
+from cutwater.api.launching import (
+    HasSession,
+    Launcher,
+    LaunchOptions,
+    StagesDataFrames,
+    StagesStreams,
+    launcher_instead,
+)
 from cutwater.api.narrowing import narrow_sources
 from cutwater.api.serialization import make_portable
 from cutwater.api.streams import DataStream
 from cutwater.config import JobOptions, OptionValues, load_options, refuse_unknown
 from cutwater.connectors import sources
 from cutwater.connectors.contract import Source
+from cutwater.dead_letters import OnError
 from cutwater.errors import ConfigurationError
 from cutwater.graph.chaining import to_execution_graph
 from cutwater.graph.explain import Plan
@@ -55,9 +64,15 @@ class Environment:
         merged: OptionValues = {**load_options(path), **options}
         return cls(spark=spark, **merged)
 
-    def from_source(self, source: Source, **settings: Unpack[OperatorSettings]) -> DataStream:
-        """The stream of a source's records."""
-        return DataStream(self._dataflow, (self._dataflow.add_source(source, settings),))
+    def from_source(
+        self, source: Source, *, on_error: OnError = "fail", **settings: Unpack[OperatorSettings]
+    ) -> DataStream:
+        """The stream of a source's records.
+
+        `on_error`: what becomes of messages and lines that the source can't decode. "fail": the job fails; "skip":
+        they are counted; "dead_letter": they leave by `side_output("errors")`, with the bytes as they came.
+        """
+        return DataStream(self._dataflow, (self._dataflow.add_source(source, settings, on_error),))
 
     def from_collection(self, values: Any, **settings: Unpack[OperatorSettings]) -> DataStream:
         """A bounded stream of these values, for examples and tests; of a table (pandas, Polars, PyArrow), its rows."""
@@ -77,10 +92,40 @@ class Environment:
             raise ConfigurationError(f"{type(deployment).__name__} can't read DataFrames", hint="run the job on Spark")
         return self.from_source(deployment.stage_dataframe(dataframe, staging), **settings)
 
+    def from_streaming_dataframe(
+        self,
+        dataframe: Any,
+        *,
+        every: str | None = None,
+        available_now: bool = False,
+        staging: str | None = None,
+        **settings: Unpack[OperatorSettings],
+    ) -> DataStream:
+        """A typed stream of the rows of a streaming DataFrame (`spark.readStream…`), which Spark computes.
+
+        Exactly once: each micro-batch is written to files once, and the checkpoint of the streaming query lies beside
+        them, so that a restored job goes on with the query where its own checkpoint is. The files are deleted when a
+        checkpoint has completed that no longer needs them; so only the newest checkpoint can be restored, or a
+        savepoint with which the job was stopped.
+
+        `every`: Spark's processing-time trigger, e.g. "2 seconds"; left out, one micro-batch follows the other.
+        `available_now`: the stream ends with what is there when it starts. `staging`: a folder that driver and
+        executors see; left out, the storage of the checkpoints.
+        """
+        if every is not None and available_now:
+            raise ConfigurationError("a query has one trigger", hint="give every=… or available_now=True")
+        deployment = self._deployment
+        if not isinstance(deployment, StagesStreams):
+            raise ConfigurationError(f"{type(deployment).__name__} can't read DataFrames", hint="run the job on Spark")
+        trigger: dict[str, Any] = {"availableNow": True} if available_now else {}
+        if every is not None:
+            trigger = {"processingTime": every}
+        return self.from_source(deployment.stage_streaming_dataframe(dataframe, staging, trigger), **settings)
+
     def explain(self, name: str = "job") -> Plan:
         """How the job as written so far would run: print it, or show it in a notebook."""
         graph = self._dataflow.graph
-        found = validate(graph, complete=False)
+        found = validate(graph, complete=False) + unread_dead_letters(graph)
         return Plan(
             name=name,
             graph=to_execution_graph(graph, chaining=self.options.chaining),
@@ -130,7 +175,9 @@ class Environment:
         stays yours, and is never touched.
         """
         options = self._launch_options(restore, allow_non_restored_state=allow_non_restored_state, claim=claim)
-        return self._launch(self._dataflow.graph, name, options, require=require, job_id=job_id)
+        graph = self._dataflow.graph
+        _warn(unread_dead_letters(graph))  # a stream that is collected leaves out what its result doesn't need
+        return self._launch(graph, name, options, require=require, job_id=job_id)
 
     def _run(self, graph: LogicalGraph) -> JobResult:
         # Every collection is a job of its own: two on one storage must not take each other for an older attempt.
@@ -151,9 +198,7 @@ class Environment:
         job_options: JobOptions | None = None,
     ) -> JobHandle:
         job, found = self._plan(graph, name, require=require, job_id=job_id, options=job_options or self.options)
-        file, line = users_line()
-        for warning in found:
-            warnings.warn_explicit(warning, UserWarning, file, line)
+        _warn(found)
         return JobHandle(self._deployment.launch(job, options), name=name)
 
     def _plan(
@@ -168,9 +213,15 @@ class Environment:
         found = validate(graph)
         guarantees = guarantees_of(graph, options.checkpoints.checkpoint_mode)
         check_guarantees(guarantees, require)
-        portable = make_portable(narrow_sources(graph))
-        plan = JobPlan.of(name, _checked_job_id(name, job_id), portable, options, guarantees)
-        return plan, found
+        job_id = _checked_job_id(name, job_id)
+        portable = make_portable(self._introduced(narrow_sources(graph), job_id, options))
+        return JobPlan.of(name, job_id, portable, options, guarantees), found
+
+    def _introduced(self, graph: LogicalGraph, job_id: str, options: JobOptions) -> LogicalGraph:
+        deployment = self._deployment
+        if not isinstance(deployment, HasSession):
+            return graph
+        return introduce_ends(graph, job_id=job_id, storage=options.checkpoints.storage, spark=deployment.session)
 
     def _launch_options(self, restore: str | None, *, allow_non_restored_state: bool, claim: bool) -> LaunchOptions:
         if restore is not None and not (isinstance(restore, str) and restore):
@@ -196,6 +247,12 @@ class Environment:
             # Late, and by name: writing a job needs no Spark, and the API must not depend on how jobs are deployed.
             self._given_launcher = importlib.import_module("cutwater.deploy.launcher").SparkLauncher(self._spark)
         return self._given_launcher
+
+
+def _warn(found: tuple[str, ...]) -> None:
+    file, line = users_line()
+    for warning in found:
+        warnings.warn_explicit(warning, UserWarning, file, line)
 
 
 def _wait(job: JobHandle) -> JobResult:

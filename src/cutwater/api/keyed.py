@@ -13,6 +13,7 @@ from cutwater.api.dataflow import OperatorSettings
 from cutwater.api.joins import Key, LateOutput, LookupKind, LookupTime, Select, join_streams, lookup_stream
 from cutwater.api.running import Update, running_aggregates
 from cutwater.api.windowed import WindowedStream, windowed
+from cutwater.dead_letters import OnError, check_on_error
 from cutwater.durations import Duration
 from cutwater.errors import UserError
 from cutwater.graph.keys import KeySelector
@@ -101,9 +102,15 @@ class KeyedStream:
                 )
         return self._apply("aggregate", RunningAggregate, (aggregate, update), settings, aggregate)
 
-    def process(self, function: Any, **settings: Unpack[OperatorSettings]) -> DataStream:
+    def process(self, function: Any, *, on_error: OnError = "fail", **settings: Unpack[OperatorSettings]) -> DataStream:
         """A function of record and context, or an object with `process(record, context)`; state is the key's own."""
-        return self._apply("process", KeyedProcessOperator, (function,), settings, function)
+        check_on_error(on_error, operation="process")
+        return self._apply("process", KeyedProcessOperator, (function, on_error), settings, function)
+
+    def side_output(self, tag: str) -> DataStream:
+        """That of the stream before its key; with `key_by(…, on_error="dead_letter")`, `"errors"` has the records for
+        which there is no key."""
+        return self._stream.side_output(tag)
 
     def window(self, assigner: Assigner) -> WindowedStream:
         """The records of each key in windows: `cw.tumbling`, `sliding`, `session`, `global_window`, `count_window`."""

@@ -92,9 +92,27 @@ def launcher_instead() -> Launcher | None:
 
 
 @runtime_checkable
+class HasSession(Protocol):
+    """A launcher that runs jobs on Spark."""
+
+    def session(self) -> Any:
+        """The SparkSession, when a job was launched. May block for seconds."""
+        ...
+
+
+@runtime_checkable
 class StagesDataFrames(Protocol):
     """A launcher that can read a Spark DataFrame."""
 
     def stage_dataframe(self, dataframe: Any, staging: str | None) -> Source:
         """A source over the rows of a batch DataFrame; Spark begins to write them at the latest when it is read."""
+        ...
+
+
+@runtime_checkable
+class StagesStreams(Protocol):
+    """A launcher that can read a streaming DataFrame."""
+
+    def stage_streaming_dataframe(self, dataframe: Any, staging: str | None, trigger: dict[str, Any]) -> Source:
+        """A source over the rows of its micro-batches; `trigger` is what Spark's `trigger(…)` is given, if anything."""
         ...

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cutwater.api.dataflow import Build
-from cutwater.graph.model import ColumnUse, LogicalGraph, LogicalNode, NodeKind
+from cutwater.api.dataflow import SourceBuild
+from cutwater.graph.model import ColumnUse, LogicalGraph, LogicalNode
 from cutwater.operators.event_time import TimestampSelector
 from cutwater.operators.source import COLUMNAR_ROWS_PER_BATCH
 
@@ -20,30 +20,31 @@ def narrow_sources(graph: LogicalGraph) -> LogicalGraph:
 
 
 def _narrowed(graph: LogicalGraph, node: LogicalNode) -> LogicalNode:
-    if node.kind is not NodeKind.SOURCE or node.connector.schema is None or not isinstance(node.build, Build):
+    build = node.build
+    if not isinstance(build, SourceBuild) or build.source.schema is None:
         return node
     use = _use_behind(graph, node.uid)
     if use is None:
         return node
-    _, at_most_once, timestamps = (*node.build.arguments, None)[:3]
     needs = use.needs
-    if timestamps is not None:  # the source assigns them itself
-        selector: TimestampSelector = timestamps[0]
+    if build.timestamps is not None:  # the source assigns them itself
+        selector: TimestampSelector = build.timestamps[0]
         if selector.column is None:
             return node
         needs = needs | {selector.column}
-    source = node.connector.narrowed(needs, use.as_keys)
-    arguments = (source, at_most_once, timestamps, COLUMNAR_ROWS_PER_BATCH)
-    return replace(node, connector=source, build=replace(node.build, arguments=arguments))
+    source = build.source.narrowed(needs, use.as_keys)
+    return replace(node, connector=source, build=replace(build, source=source, limit=COLUMNAR_ROWS_PER_BATCH))
 
 
 def _use_behind(graph: LogicalGraph, uid: str) -> ColumnUse | None:
     """What all receivers of this operator's output read together; None: perhaps everything."""
     needs: frozenset[str] = frozenset()
     as_keys: frozenset[str] = frozenset()
-    for edge in graph.edges:
-        if edge.sender != uid:
-            continue
+    # What a side output holds has other columns.
+    edges = [edge for edge in graph.edges if edge.sender == uid and edge.tag is None]
+    if not edges:  # only the dead letters are read: whether a row is readable shows in all its columns
+        return None
+    for edge in edges:
         use = graph.nodes[edge.receiver].reads
         if use is not None and use.hands_on:
             behind = _use_behind(graph, edge.receiver)

@@ -93,7 +93,9 @@ def _partial(
     operation: str,
     settings: OperatorSettings,
 ) -> Output:
-    own: OperatorSettings = {"parallelism": stream._dataflow.graph.nodes[output.sender].parallelism}
+    sender = stream._dataflow.graph.nodes[output.sender]
+    # Always as many tasks as the sender has: the two are one chain, also when the job is rescaled.
+    own: OperatorSettings = {"parallelism": sender.parallelism} if sender.parallelism_is_explicit else {}
     uid = settings.get("uid")
     if uid is not None:
         own["uid"] = f"{uid}-partial" if len(stream._outputs) == 1 else f"{uid}-partial-{position}"

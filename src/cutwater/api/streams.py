@@ -22,9 +22,12 @@ from cutwater.columns.expressions import Column, col, lit
 from cutwater.config import refuse_unknown
 from cutwater.connectors import sinks
 from cutwater.connectors.contract import Sink
+from cutwater.dead_letters import OnError, check_on_error
+from cutwater.durations import Duration, parse_duration
 from cutwater.errors import ConfigurationError, GraphError, SchemaError, UserError
 from cutwater.graph.keys import KeySelector
 from cutwater.graph.model import ColumnUse, Partitioning
+from cutwater.operators.async_map import AsyncMapOperator, CallRules
 from cutwater.operators.columns import FilterRowsOperator, Outputs, SelectOperator, filtered_schema, selected_schema
 from cutwater.operators.event_time import (
     AssignTimestampsOperator,
@@ -33,14 +36,26 @@ from cutwater.operators.event_time import (
     check_time_column,
     timed_schema,
 )
+from cutwater.operators.guarded_rows import (
+    GuardedFilterOperator,
+    GuardedFlatMapOperator,
+    GuardedKeyOperator,
+    GuardedMapOperator,
+)
+from cutwater.operators.guarded_timestamps import GuardedTimestampsOperator
 from cutwater.operators.process import ProcessOperator
 from cutwater.operators.rows import FilterOperator, FlatMapOperator, MapBatchesOperator, MapOperator
 from cutwater.operators.schemas import WithSchemaOperator
 from cutwater.protocol.event_time import WatermarkStrategy
+from cutwater.retry import Retry
 
 
 class DataStream:
-    """A stream of records. Every operation also takes `uid`, `name`, `parallelism` and `chaining` by keyword."""
+    """A stream of records. Every operation also takes `uid`, `name`, `parallelism` and `chaining` by keyword.
+
+    Operations that call a function for each record take `on_error`: "fail" (the job fails), "skip" (the record is
+    dropped and counted) or "dead_letter" (it goes to `side_output("errors")` as a `DeadLetter`).
+    """
 
     def __init__(self, dataflow: Dataflow, outputs: tuple[Output, ...]) -> None:
         self._dataflow = dataflow
@@ -59,13 +74,15 @@ class DataStream:
         watermarks: WatermarkStrategy,
         *,
         unit: TimeUnit | None = None,
+        on_error: OnError = "fail",
         **settings: Unpack[OperatorSettings],
     ) -> DataStream:
         """Event time: when each record happened (a column or field, or a function of it), and how time advances.
 
         Timestamps are datetimes, or numbers in `unit` since the epoch (milliseconds if left out; a column of integers
         needs it said). Called on a source's own stream, every split of the source has a clock of its own; anywhere
-        else a new operator assigns the timestamps, and replaces those that the records had.
+        else a new operator assigns the timestamps, and replaces those that the records had. Only such an operator goes
+        on after a record on which a function fails (`on_error`); bad timestamps are for the watermark strategy.
         """
         selector = _timestamp_selector(timestamp, unit)
         if not isinstance(watermarks, WatermarkStrategy):
@@ -77,6 +94,14 @@ class DataStream:
             check_time_column(schema, selector, unit_given=unit is not None)
             schema = timed_schema(schema, selector)
         refuse_unknown(settings, OperatorSettings.__annotations__, of="the operation 'assign_timestamps'")
+        check_on_error(on_error, operation="assign_timestamps")
+        if on_error != "fail":
+            self._check_guarded_timestamps(selector, on_error)
+            refuse_without_source(watermarks)
+            guarded = (selector, watermarks, on_error)
+            return self._derive(
+                "assign_timestamps", GuardedTimestampsOperator, guarded, self._inputs(), settings, None, schema
+            )
         if len(self._outputs) == 1 and self._dataflow.time_source(self._outputs[0], selector, watermarks):
             refuse_settings_of_source(settings)
             return DataStream(self._dataflow, (replace(self._outputs[0], schema=schema),))
@@ -89,18 +114,59 @@ class DataStream:
             "assign_timestamps", AssignTimestampsOperator, arguments, self._inputs(), settings, None, schema, reads
         )
 
-    def map(self, function: Callable[[Any], Any], **settings: Unpack[OperatorSettings]) -> DataStream:
+    def map(
+        self, function: Callable[[Any], Any], *, on_error: OnError = "fail", **settings: Unpack[OperatorSettings]
+    ) -> DataStream:
         """One record for each: what the function returns."""
-        return self._apply("map", MapOperator, function, settings)
+        return self._apply("map", (MapOperator, GuardedMapOperator), function, on_error, settings)
 
-    def flat_map(self, function: Callable[[Any], Iterable[Any]], **settings: Unpack[OperatorSettings]) -> DataStream:
+    def async_map(
+        self,
+        function: Any,
+        *,
+        capacity: int = 100,
+        timeout: Duration | None = "5s",
+        ordered: bool = True,
+        retry: Retry | None = None,
+        on_error: OnError = "fail",
+        **settings: Unpack[OperatorSettings],
+    ) -> DataStream:
+        """One record for each: what the coroutine returns. Each task has up to `capacity` records under way.
+
+        `function` is an `async def` function of the record, or an object with such a method `process`, which may have
+        `open(context)` and `close()` for a session. An attempt may take `timeout`; `retry=cw.retry.fixed(…)` makes
+        several. With `ordered=False` results leave as they come, but never behind a watermark that came after their
+        record. Records under way are part of snapshots and called for again after a failure: calls can happen twice,
+        results count once.
+        """
+        if not callable(getattr(function, "process", function)):
+            raise UserError(f"async_map needs an async function, not {function!r}")
+        check_on_error(on_error, operation="async_map")
+        rules = _call_rules(capacity, timeout, ordered, retry, on_error)
+        return self._derive("async_map", AsyncMapOperator, (function, rules), self._inputs(), settings, function)
+
+    def flat_map(
+        self,
+        function: Callable[[Any], Iterable[Any]],
+        *,
+        on_error: OnError = "fail",
+        **settings: Unpack[OperatorSettings],
+    ) -> DataStream:
         """Any number of records for each: what the function returns as an iterable, or yields."""
-        return self._apply("flat_map", FlatMapOperator, function, settings)
+        return self._apply("flat_map", (FlatMapOperator, GuardedFlatMapOperator), function, on_error, settings)
 
-    def filter(self, condition: Column | Callable[[Any], Any], **settings: Unpack[OperatorSettings]) -> DataStream:
+    def filter(
+        self,
+        condition: Column | Callable[[Any], Any],
+        *,
+        on_error: OnError = "fail",
+        **settings: Unpack[OperatorSettings],
+    ) -> DataStream:
         """The records for which the function, or on a typed stream the column expression, is true."""
         if not isinstance(condition, Column):
-            return self._apply("filter", FilterOperator, condition, settings, schema=self.schema)
+            operators = FilterOperator, GuardedFilterOperator
+            return self._apply("filter", operators, condition, on_error, settings, schema=self.schema)
+        _refuse_without_function(on_error, operation="filter", given="a column expression")
         schema = filtered_schema(self._typed_schema("filter"), condition, where="filter")
         reads = ColumnUse(condition.columns, hands_on=True)
         return self._derive("filter", FilterRowsOperator, (condition,), self._inputs(), settings, None, schema, reads)
@@ -142,22 +208,35 @@ class DataStream:
         arguments = (function, promised)
         return self._derive("map_batches", MapBatchesOperator, arguments, self._inputs(), settings, function, promised)
 
-    def process(self, function: Any, **settings: Unpack[OperatorSettings]) -> DataStream:
+    def process(self, function: Any, *, on_error: OnError = "fail", **settings: Unpack[OperatorSettings]) -> DataStream:
         """A function of record and context, or an object with `process(record, context)`; may have side outputs."""
-        return self._derive("process", ProcessOperator, (function,), self._inputs(), settings, function)
+        check_on_error(on_error, operation="process")
+        return self._derive("process", ProcessOperator, (function, on_error), self._inputs(), settings, function)
 
     def side_output(self, tag: str) -> DataStream:
-        """What a function sent to `context.side_output(tag, value)`, or late records under the tag of `late_output`."""
+        """What a function sent to `context.side_output(tag, value)`, or late records under the tag of `late_output`, or
+        under "errors" the dead letters of `on_error="dead_letter"`."""
         self._dataflow.check_side_output(tag, [output.sender for output in self._outputs])
         return DataStream(self._dataflow, tuple(replace(output, tag=tag, schema=None) for output in self._outputs))
 
-    def key_by(self, *keys: str | Callable[[Any], Any]) -> KeyedStream:
-        """Records with the same key go to the same task: a column or field, several of them, or a function."""
+    def key_by(self, *keys: str | Callable[[Any], Any], on_error: OnError = "fail") -> KeyedStream:
+        """Records with the same key go to the same task: a column or field, several of them, or a function.
+
+        Another `on_error` than "fail" adds an operator, which asks for each key first.
+        """
         if self._is_broadcast:
             raise GraphError("a broadcast stream can't be keyed", hint="key_by without broadcast(): it spreads anew")
         selector = _key_selector(keys)
         check_key(self, selector, where="key_by")
-        return KeyedStream(self, selector)
+        check_on_error(on_error, operation="key_by")
+        if on_error == "fail":
+            return KeyedStream(self, selector)
+        if self.schema is not None and selector.function is None:
+            _refuse_without_function(on_error, operation="key_by", given="columns of a typed stream")
+        arguments = (selector, on_error)
+        inputs, settings = self._inputs(), self._settings_beside()
+        guarded = self._derive("key_by", GuardedKeyOperator, arguments, inputs, settings, None, self.schema)
+        return KeyedStream(guarded, selector)
 
     def union(self, *others: DataStream) -> DataStream:
         """The records of all these streams, in the order in which they arrive."""
@@ -241,6 +320,23 @@ class DataStream:
     def _inputs(self, *, port: int = 0, key: KeySelector | None = None) -> list[Input]:
         return [Input(output, port, key) for output in self._outputs]
 
+    def _check_guarded_timestamps(self, selector: TimestampSelector, on_error: OnError) -> None:
+        if self.schema is not None and selector.function is None:
+            _refuse_without_function(on_error, operation="assign_timestamps", given="a column of a typed stream")
+        if len(self._outputs) == 1 and self._dataflow.can_time_source(self._outputs[0]):
+            raise ConfigurationError(
+                f'on_error="{on_error}" is of no use in assign_timestamps on a source\'s own stream',
+                detail="the source assigns these timestamps itself, split by split",
+                hint='let the function return None for such records, with bad_timestamps="drop"; '
+                "or put an operation in between that refuses them: filter(…, on_error=…)",
+            )
+
+    def _settings_beside(self) -> OperatorSettings:
+        """Of an operator that should run where the records are."""
+        before = [self._dataflow.graph.nodes[output.sender] for output in self._outputs]
+        explicit = {node.parallelism for node in before if node.parallelism_is_explicit}
+        return {"parallelism": explicit.pop()} if len(before) == 1 and explicit else {}
+
     def _derive(
         self,
         operation: str,
@@ -279,14 +375,45 @@ class DataStream:
     def _apply(
         self,
         operation: str,
-        operator: Callable[..., Any],
+        operators: tuple[Callable[..., Any], Callable[..., Any]],
         function: Callable[..., Any],
+        on_error: OnError,
         settings: OperatorSettings,
         schema: pa.Schema | None = None,
     ) -> DataStream:
+        """`operators`: the plain one, and the one that goes on after a failure."""
         if not callable(function):
             raise UserError(f"{operation} needs a function, not {function!r}")
-        return self._derive(operation, operator, (function,), self._inputs(), settings, function, schema)
+        check_on_error(on_error, operation=operation)
+        plain, guarded = operators
+        fails = on_error == "fail"
+        operator, arguments = (plain, (function,)) if fails else (guarded, (function, on_error))
+        return self._derive(operation, operator, arguments, self._inputs(), settings, function, schema)
+
+
+def _call_rules(
+    capacity: int, timeout: Duration | None, ordered: bool, retry: Retry | None, on_error: OnError
+) -> CallRules:
+    if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
+        raise ConfigurationError(f"capacity must be a whole number from 1, not {capacity!r}")
+    timeout_seconds = None if timeout is None else parse_duration(timeout, option="timeout")
+    if timeout_seconds == 0:
+        raise ConfigurationError("timeout must be longer than nothing", hint="timeout=None: a call may take for ever")
+    if retry is not None and not isinstance(retry, Retry):
+        raise ConfigurationError(
+            f"{retry!r} doesn't say when to retry", hint='give one of cw.retry, e.g. fixed(attempts=3, delay="100ms")'
+        )
+    return CallRules(capacity, timeout_seconds, ordered, retry, on_error)
+
+
+def _refuse_without_function(on_error: OnError, *, operation: str, given: str) -> None:
+    check_on_error(on_error, operation=operation)
+    if on_error != "fail":
+        raise ConfigurationError(
+            f'on_error="{on_error}" is of no use in {operation}',
+            detail=f"{given} can't fail on a single record",
+            hint="leave it out, or give a function of the record",
+        )
 
 
 def _key_selector(keys: tuple[str | Callable[[Any], Any], ...]) -> KeySelector:

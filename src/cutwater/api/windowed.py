@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from cutwater.api.columnar_windows import window_on_columns
-from cutwater.api.dataflow import Build, OperatorSettings
+from cutwater.api.dataflow import Build, OperatorSettings, SourceBuild
 from cutwater.durations import Duration, parse_duration
 from cutwater.errors import ConfigurationError, GraphError, UserError
 from cutwater.graph.keys import KeySelector
@@ -37,7 +37,6 @@ from cutwater.operators.keyed import (
 from cutwater.operators.process import KeyedProcessOperator, ProcessOperator
 from cutwater.operators.rows import FilterOperator, FlatMapOperator, MapBatchesOperator, MapOperator
 from cutwater.operators.schemas import WithSchemaOperator
-from cutwater.operators.source import ReaderOperator
 from cutwater.operators.windows.aligned import AlignedWindowOperator, GlobalWindowOperator
 from cutwater.operators.windows.evictors import CountEvictor, as_evictor
 from cutwater.operators.windows.folds import AggregateWith, Fold, Records, Reduce, Several, fold_of
@@ -317,8 +316,9 @@ def _check_times(stream: DataStream) -> None:
 
 
 def _has_no_times_of_its_own(build: Any) -> bool:
-    if not isinstance(build, Build):
-        return False
-    if build.operator is ReaderOperator:
-        return len(build.arguments) == 2  # the third is what it assigns timestamps by
-    return build.operator in _WITHOUT_TIMES_OF_THEIR_OWN
+    match build:
+        case SourceBuild():
+            return build.timestamps is None
+        case Build():
+            return build.operator in _WITHOUT_TIMES_OF_THEIR_OWN
+    return False
