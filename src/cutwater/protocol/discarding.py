@@ -19,13 +19,18 @@ from cutwater.protocol.ids import CheckpointId
 
 
 class Discarding:
-    """One per job, through all its attempts. Every method but the first two says what is to be deleted now."""
+    """One per job, through all its attempts. All but `triggered` and `publishing` say what is to be deleted now."""
 
     def __init__(self) -> None:
         self._under_way: set[CheckpointId] = set()
         self._publishing: set[CheckpointId] = set()
         #: Snapshots to be deleted, and the checkpoints that have to end before.
         self._waiting: dict[CheckpointId, set[CheckpointId]] = {}
+
+    @property
+    def awaits_publication(self) -> bool:
+        """A manifest is being written: its outcome decides about it, and about what waits for it."""
+        return bool(self._publishing)
 
     def triggered(self, checkpoint: CheckpointId) -> None:
         self._under_way.add(checkpoint)

@@ -51,8 +51,8 @@ class CheckpointedJob(Protocol):
         """This attempt can't go on; another one than the running one is ignored."""
         ...
 
-    def driver_side_idle(self) -> None:
-        """Sources and sinks are done with all completed checkpoints in the driver."""
+    def checkpoints_settled(self) -> None:
+        """Nothing is under way in the driver any more that a job has to wait for before it ends."""
         ...
 
     def request_answered(self, request: str, path: str, reason: str | None) -> None:
@@ -93,7 +93,7 @@ class Checkpointing:
         self._claimed: str | None = None
         self._pickles_told: set[tuple[str, str, str]] = set()
         #: What completed checkpoints mean to sources and sinks in the driver.
-        self.driver_side = DriverSide(store, background, failed=job.attempt_failed, idle=job.driver_side_idle)
+        self.driver_side = DriverSide(store, background, failed=job.attempt_failed, idle=self._tell_if_settled)
 
     def start(self, tasks: frozenset[TaskId], recovered: Recovered) -> None:
         now = self._clock.now_seconds()
@@ -108,6 +108,15 @@ class Checkpointing:
         self._pending.clear()
         self.driver_side.stop()
         self._discard(self._discarding.all_over())
+
+    @property
+    def settled(self) -> bool:
+        """Sinks are done in the driver, and no manifest is being written, whose fate decides what is deleted."""
+        return not self.driver_side.busy and not self._discarding.awaits_publication
+
+    def _tell_if_settled(self) -> None:
+        if self.settled:
+            self._job.checkpoints_settled()
 
     def take_final(self) -> None:
         """All input was processed: one last checkpoint, with which the job ends."""
@@ -208,6 +217,7 @@ class Checkpointing:
         def done(_: Any, error: BaseException | None) -> None:
             self._discard(self._discarding.published(effect.checkpoint))
             self._on_published(pending, error)
+            self._tell_if_settled()
 
         def publish() -> None:
             if pending.savepoint:

@@ -313,7 +313,7 @@ class Coordinator:
 
     def _finish_if_over(self) -> None:
         attempt = self._attempt
-        is_over = attempt is not None and attempt.over and not self._checkpoints.driver_side.busy
+        is_over = attempt is not None and attempt.over and self._checkpoints.settled
         if is_over and self._lifecycle.state is JobState.FINISHING:
             self._end(JobState.FINISHED)
 
@@ -591,7 +591,7 @@ class Coordinator:
         if self._attempt is not None and self._attempt.number == attempt:
             self._fail(cause)
 
-    def driver_side_idle(self) -> None:
+    def checkpoints_settled(self) -> None:
         self._finish_if_over()
 
     def request_answered(self, request: str, path: str, reason: str | None) -> None:

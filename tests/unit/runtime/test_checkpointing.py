@@ -1,4 +1,4 @@
-"""What becomes of a savepoint when another driver has taken over?"""
+"""What becomes of snapshots that are overtaken: by another driver, or by a newer checkpoint?"""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from cutwater.runtime import messages
 from cutwater.runtime.checkpointing import Checkpointing
 from cutwater.runtime.job_status import StatusBoard
 from cutwater.runtime.recovering import Recovered
+from cutwater.runtime.seams import Background
 from cutwater.snapshots.format import TaskSnapshot
 from cutwater.snapshots.storage import MemoryStorage
 from cutwater.snapshots.store import SnapshotStore
@@ -37,21 +38,33 @@ class Inline:
             done(result, None)
 
 
+class Reported:
+    """Background work that is done at once, and reported when the test says so."""
+
+    def __init__(self) -> None:
+        self.reports: list[Callable[[], None]] = []
+
+    def submit(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
+        result = work()
+        self.reports.append(lambda: done(result, None))
+
+
 class Job:
     """Keeps what checkpointing says, and stops an attempt that failed."""
 
-    def __init__(self, store: SnapshotStore) -> None:
+    def __init__(self, store: SnapshotStore, background: Background | None = None) -> None:
         self.checkpointing = Checkpointing(
             PLAN,
             self,
             clock=StoppedClock(),
-            background=Inline(),
+            background=background or Inline(),
             store=store,
             board=StatusBoard(PLAN, StoppedClock()),
             new_token=lambda: "token",
         )
         self.answers: list[tuple[str, bool]] = []
         self.failures: list[str] = []
+        self.settled = 0
 
     def tell_all(self, message: messages.FromCoordinator) -> None:
         pass
@@ -62,8 +75,8 @@ class Job:
     def checkpoint_completed(self, checkpoint: CheckpointId, kind: CheckpointKind) -> None:
         pass
 
-    def driver_side_idle(self) -> None:
-        pass
+    def checkpoints_settled(self) -> None:
+        self.settled += 1
 
     def attempt_failed(self, attempt: AttemptNumber, cause: CutwaterError) -> None:
         self.failures.append(cause.fact)
@@ -86,3 +99,23 @@ def test_a_driver_that_was_superseded_refuses_a_savepoint_and_leaves_nothing_of_
     job.checkpointing.written(written)
     refused = "savepoint 1 of attempt 1 was not published"
     assert (job.answers, job.failures, savepoints.list("")) == ([("", False)], [refused], [])
+
+
+def test_a_job_does_not_end_before_a_checkpoint_that_its_last_one_overtook_is_deleted() -> None:
+    storage, background = MemoryStorage(), Reported()
+    store = SnapshotStore(storage, "orders")
+    attempt, _ = store.claim_attempt()
+    job = Job(store, background)
+    job.checkpointing.start(frozenset({TASK}), Recovered(attempt, CheckpointId(1), None))
+    background.reports.clear()
+    for checkpoint, kind in enumerate((CheckpointKind.CHECKPOINT, CheckpointKind.FINAL), start=1):
+        job.checkpointing.request(kind, kind.value)
+        snapshot = TaskSnapshot("count", 0, ())
+        job.checkpointing.written(messages.SnapshotWritten(attempt, CheckpointId(checkpoint), TASK, snapshot))
+    older, final = background.reports
+    final()
+    assert (job.checkpointing.settled, job.settled) == (False, 0)
+    older()
+    assert (job.checkpointing.settled, job.settled) == (True, 1)
+    manifests = [path for path in storage.list("orders") if "manifest" in path]
+    assert manifests == ["orders/chk-2/manifest-a1.json"]
