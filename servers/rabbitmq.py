@@ -7,14 +7,14 @@ outlives it, so we start our own first.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from servers.packages import Debian, program
 from servers.process import HOST, Command, Server, free_port
 
 #: Debian's wrapper on the PATH wants to be root or the user rabbitmq; this is the program itself.
 SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server"
+CONTROL = "/usr/lib/rabbitmq/bin/rabbitmqctl"
 #: Who leads the streams of this server; declared with the first one.
 STREAMS = "rabbit_stream_coordinator"
 
@@ -39,16 +39,19 @@ class RabbitMQ(Server):
     def url(self) -> str:
         return f"amqp://{self.user}:{self.password}@{self.address}/%2F"
 
-    def has_on_disk(self, queue: str, *, kind: str) -> bool:
-        """Does this queue survive a kill?
+    def write_queues_to_disk(self) -> None:
+        """Blocks until the queues that were declared survive a kill; for their leaders see `has_leader_on_disk`.
 
-        RabbitMQ confirms that a queue was declared, and writes it to disk up to a second later. After a kill in
-        between, the queue is unknown, or has no leader for ever. Messages are different: what is confirmed is on disk.
+        RabbitMQ confirms that a queue was declared, and writes it to disk later: first to a log, from there to a table.
+        After a kill in between, the queue may be unknown. Messages are different: what is confirmed is on disk.
         """
-        data = self.folder / "data"
-        is_described = any(map(contains(queue), [*data.glob("*/LATEST.LOG"), *data.glob("*/rabbit_durable_queue.*")]))
+        self.run_once(Command([program(CONTROL), "eval", "dumped = mnesia:dump_log()."], self._environment()))
+
+    def has_leader_on_disk(self, queue: str, *, kind: str) -> bool:
+        """Will this queue have a leader again after a kill? Written up to a second after it was declared."""
         leader = STREAMS if kind == "stream" else queue
-        return is_described and (kind == "classic" or any(map(contains(leader), data.rglob("names.dets"))))
+        files = (self.folder / "data").rglob("names.dets")
+        return kind == "classic" or any(leader.encode() in file.read_bytes() for file in files)
 
     def prepare(self) -> None:
         (self.folder / "rabbitmq.conf").write_text(
@@ -89,7 +92,3 @@ class RabbitMQ(Server):
             "ERL_EPMD_ADDRESS": HOST,
             "ERL_EPMD_PORT": str(self.epmd_port),
         }
-
-
-def contains(name: str) -> Callable[[Path], bool]:
-    return lambda file: name.encode() in file.read_bytes()

@@ -32,7 +32,8 @@ def declare(rabbitmq: RabbitMQ, **arguments: str | int) -> str:
         name, durable=True, arguments={f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
     )
     connection.close()
-    until(lambda: rabbitmq.has_on_disk(name, kind=str(arguments.get("queue_type", "classic"))))
+    rabbitmq.write_queues_to_disk()
+    until(lambda: rabbitmq.has_leader_on_disk(name, kind=str(arguments.get("queue_type", "classic"))))
     return name
 
 

@@ -180,7 +180,8 @@ def test_redis_keeps_a_stream_when_it_is_killed(redis: Redis) -> None:
 @pytest.mark.parametrize("kind", ["classic", "quorum", "stream"])
 def test_rabbitmq_keeps_messages_when_it_is_killed(rabbitmq: RabbitMQ, kind: str) -> None:
     publish_to_rabbitmq(rabbitmq, kind, b"before")
-    until(lambda: rabbitmq.has_on_disk(f"kept-{kind}", kind=kind))
+    rabbitmq.write_queues_to_disk()
+    until(lambda: rabbitmq.has_leader_on_disk(f"kept-{kind}", kind=kind))
     rabbitmq.kill()
     rabbitmq.restart()
     # A stream is back a moment after the server answers.
