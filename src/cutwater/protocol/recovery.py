@@ -121,7 +121,7 @@ class Recovery:
     def __init__(self, entries: Sequence[JournalEntry], claimed: AttemptNumber) -> None:
         self._fenced = not may_append(entries, claimed)
         self._claimed = claimed
-        self._candidates = _newest_first(entries)
+        self._candidates = newest_first(entries)
         self._skipped: list[tuple[CheckpointId, str]] = []
 
     def start(self) -> list[Effect]:
@@ -152,8 +152,8 @@ class Recovery:
         return [VerifySnapshot(self._candidates[0].checkpoint, self._candidates[0].path)]
 
 
-def _newest_first(entries: Sequence[JournalEntry]) -> list[SnapshotCompleted]:
-    """By id, not by place in the journal: an older savepoint may have been published after a newer checkpoint."""
+def newest_first(entries: Sequence[JournalEntry]) -> list[SnapshotCompleted]:
+    """By id, not by place in the journal: an older checkpoint may have been published after a newer one."""
     claimed: AttemptNumber | None = None
     completed: dict[CheckpointId, SnapshotCompleted] = {}
     for entry in entries:

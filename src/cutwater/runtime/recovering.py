@@ -32,6 +32,7 @@ from cutwater.protocol.recovery import (
     SnapshotVerified,
     StartEmpty,
     VerifySnapshot,
+    newest_first,
     run_of,
 )
 from cutwater.runtime.fitting import check_fits, key_groups_of
@@ -164,9 +165,8 @@ def _candidates(history: History, store: SnapshotStore) -> Iterator[tuple[str, S
     if history.restore_path is not None:
         root, folder = split_url(history.restore_path)
         yield folder, store.open_other(root)
-    for entry in reversed(history.relevant(store.journal())):
-        if isinstance(entry, SnapshotCompleted):
-            yield entry.path, store.storage
+    for entry in newest_first(history.relevant(store.journal())):
+        yield entry.path, store.storage
 
 
 def recover(plan: JobPlan, store: SnapshotStore, history: History) -> Recovered:
