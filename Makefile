@@ -32,7 +32,7 @@ test: check  ## check, then simulation, fuzz tests (a minute), pipelines, real S
 	$(PYTEST) -q -n $(WORKERS) tests/simulation tests/fuzz
 	$(BIN)/cutwater simulate --seeds 1000 --from 100
 	$(BIN)/python -m servers.install
-	$(PYTEST) -q -n $(WORKERS) --dist loadfile tests/pipelines tests/spark tests/services
+	$(PYTEST) -q tests/pipelines tests/spark tests/services
 
 test-elasticsearch: $(READY)  ## the sink for Elasticsearch, on a real one: fetches 600 MB the first time
 	$(BIN)/python -m servers.install elasticsearch

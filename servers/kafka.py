@@ -5,6 +5,7 @@ In KRaft mode: one process is broker and controller. Its jars come from Maven Ce
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 from servers.packages import Java, Maven, java
@@ -65,11 +66,29 @@ class Kafka(Server):
         return f"bootstrap.servers={self.bootstrap_servers}{with_password}"
 
     def create_topic(self, name: str, *, partitions: int = 1) -> None:
-        """Returns when clients can use it."""
+        """Returns when clients can use it. A broker that lacks the processor's time may be fenced for a while."""
+        from confluent_kafka import KafkaError, KafkaException
         from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
         admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
-        admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)])[name].result(30)
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1)
+        deadline = time.monotonic() + self.ready_within_seconds
+        seemed_to_fail = False
+        while True:
+            try:
+                admin.create_topics([topic])[name].result(30)
+                return
+            except (KafkaException, TimeoutError) as error:
+                code = KafkaError._TIMED_OUT if isinstance(error, TimeoutError) else error.args[0].code()
+                if code == KafkaError.TOPIC_ALREADY_EXISTS and seemed_to_fail:
+                    return
+                if (
+                    code not in (KafkaError.INVALID_REPLICATION_FACTOR, KafkaError._TIMED_OUT)
+                    or time.monotonic() > deadline
+                ):
+                    raise
+            seemed_to_fail = True
+            time.sleep(0.1)
 
     def prepare(self) -> None:
         lines = [f"{name}={value}" for name, value in {**self._settings(), **self.settings}.items()]

@@ -11,11 +11,12 @@ from servers.packages import Debian, Npm, program
 from servers.process import HOST, Command, Server
 
 KINESALITE = Npm("kinesalite@3.3.3")
-# Its own command line listens on all interfaces.
+# Its own command line listens on all interfaces. A client that is killed in mid-request must not end it.
 PROGRAM = """\
 const [folder, host, port] = process.argv.slice(1)
 const times = {createStreamMs: 50, deleteStreamMs: 50, updateStreamMs: 50}
-require('kinesalite')({path: folder, shardLimit: 100, ...times}).listen(Number(port), host)
+const survive = () => process.on('uncaughtException', console.error)
+require('kinesalite')({path: folder, shardLimit: 100, ...times}).listen(Number(port), host, survive)
 """
 
 

@@ -340,7 +340,7 @@ def test_cassandra_keeps_rows_when_it_is_killed(cassandra: Cassandra) -> None:
 def cassandra_session(server: Cassandra) -> Iterator[Any]:
     from cassandra.cluster import Cluster
 
-    with Cluster(["127.0.0.1"], port=server.port, connect_timeout=30) as cluster:
+    with Cluster(["127.0.0.1"], port=server.port, connect_timeout=30, control_connection_timeout=30) as cluster:
         session = cluster.connect()
         session.default_timeout = 30
         yield session

@@ -40,7 +40,9 @@ DAMAGES: list[Callable[[Path], None]] = [flip, cut, remove]
 def abandoned(request: Any, spark: Any, tmp_path_factory: Any) -> Iterator[tuple[Path, str]]:
     """What a cancelled job has left on the storage, and its backend. With a savepoint beside it."""
     root = tmp_path_factory.mktemp(f"abandoned-{request.param}")
-    job = submit(LedgerJob(root, records=RECORDS), spark, request.param, checkpoints={"every": "100ms"})
+    # Slow: it must not end before it is cancelled, however busy the machine is.
+    slow = LedgerJob(root, records=RECORDS, per_second=500)
+    job = submit(slow, spark, request.param, checkpoints={"every": "100ms"})
     wait_for(job, lambda status: status.checkpoints_completed >= 5)
     job.savepoint(str(root / "savepoints"), timeout="1min")
     job.cancel()
