@@ -140,7 +140,7 @@ class Handed:
         messages = [Message(topic="t", partition=0, offset=offset, value=b"v") for offset in range(2)]
         self.consumer._hand_over(self, self.feed, messages)
 
-    def _decode(self, messages: Any) -> Decoded:
+    def _decode(self, messages: Any, values: Any) -> Decoded:
         self.seen.append(self.consumer.has_ended(self.feed))
         if self._fails:
             raise ValueError("unreadable")
@@ -157,3 +157,12 @@ def test_a_partition_has_not_ended_while_its_last_messages_are_decoded() -> None
 def test_a_failure_in_front_of_the_end_is_not_taken_for_the_end() -> None:
     handed = Handed(fails=True)
     assert not handed.consumer.has_ended(handed.feed)
+
+
+@pytest.mark.parametrize("others", [(), ("b",)])
+def test_messages_find_their_partition_also_among_several_topics(others: tuple[str, ...]) -> None:
+    consumer = Handed().consumer
+    consumer._topics.update(("a", *others))
+    keys = [(topic, partition) for topic in ("a", *others) for partition in (0, 1)]
+    messages = [Message(topic=topic, partition=partition, offset=0, value=b"v") for topic, partition in keys]
+    assert [*consumer._keys_of(messages)] == keys

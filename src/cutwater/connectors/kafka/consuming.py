@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import Any
 
 from cutwater.batches import Batch
@@ -93,7 +93,7 @@ class TaskConsumer:
         *,
         name: str,
         settings: dict[str, Any],
-        decode: Callable[[Sequence[Any]], Decoded],
+        decode: Callable[[Sequence[Any], Sequence[bytes | None]], Decoded],
         wake: Callable[[], None],
         commits: bool,
         patience_seconds: float = PATIENCE_SECONDS,
@@ -108,6 +108,8 @@ class TaskConsumer:
         self._patience = Patience(f'source "{name}"', now_seconds=time.monotonic, seconds=patience_seconds)
         self._changed = threading.Condition()
         self._feeds: dict[tuple[str, int], Feed] = {}
+        #: Of all feeds there ever were: messages of one that was taken off may still come.
+        self._topics: set[str] = set()
         self._waiting_rows = 0
         self._waiting_bytes = 0
         self._to_assign: list[Feed] = []
@@ -126,6 +128,7 @@ class TaskConsumer:
             if self._closed:
                 return False
             self._feeds[feed.key] = feed
+            self._topics.add(feed.topic)
             self._to_assign.append(feed)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=f"cutwater-{self._name}", daemon=True)
@@ -273,9 +276,10 @@ class TaskConsumer:
         self._wake()
 
     def _keys_of(self, messages: list[Any]) -> Iterable[tuple[str, int]]:
-        """Without a call of ours for each message, which would cost more than the message."""
-        message = kafka().Message
-        return zip(map(message.topic, messages), map(message.partition, messages), strict=True)
+        """Without a call of ours for each message; and not by names when there is only one, since they are compared."""
+        message, known = kafka().Message, tuple(self._topics)
+        topics = repeat(known[0], len(messages)) if len(known) == 1 else map(message.topic, messages)
+        return zip(topics, map(message.partition, messages), strict=True)
 
     def _hand_over(self, consumer: Any, feed: Feed, run: list[Any]) -> None:
         messages = run
@@ -300,8 +304,9 @@ class TaskConsumer:
         self._note_end(consumer, feed)
 
     def _append(self, feed: Feed, messages: list[Any]) -> None:
-        decoded = self._decode(messages)
-        size_bytes = sum(map(len, messages))
+        values = [*map(kafka().Message.value, messages)]
+        decoded = self._decode(messages, values)
+        size_bytes = sum(map(len, filter(None, values)))
         self._put(feed, _Chunk(messages[-1].offset() + 1, decoded.batch, decoded.unreadable, size_bytes))
 
     def _put(self, feed: Feed, chunk: _Chunk) -> None:

@@ -54,9 +54,9 @@ class MessageDecoder:
             value, columns = "bytes", None
         self._decoder = decoder_of(value, columns, tolerant=tolerant)
 
-    def decode(self, messages: Sequence[Any]) -> Decoded:
-        """Of one partition, in order."""
-        decoded = self._decoder.decode([message.value() for message in messages], _place(messages))
+    def decode(self, messages: Sequence[Any], values: Sequence[bytes | None]) -> Decoded:
+        """Of one partition, in order. The values are those of the messages."""
+        decoded = self._decoder.decode(values, _place(messages))
         if not self._with_metadata or decoded.batch is None:
             return decoded
         kept = messages if decoded.kept is None else [messages[index] for index in decoded.kept]
