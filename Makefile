@@ -29,7 +29,8 @@ check: $(READY)  ## format, lint, types, layering, unit and property tests, 100 
 	$(BIN)/cutwater simulate --seeds 100
 
 test: check  ## check, then simulation, fuzz tests (a minute), pipelines, real Spark and servers (65 minutes)
-	$(PYTEST) -q -n $(WORKERS) tests/simulation tests/fuzz tests/pipelines
+	$(PYTEST) -q -n $(WORKERS) tests/simulation tests/fuzz
+	$(PYTEST) -q -n $(WORKERS) --dist loadfile tests/pipelines
 	$(BIN)/cutwater simulate --seeds 1000 --from 100
 	$(BIN)/python -m servers.install
 	$(PYTEST) -q tests/spark tests/services
