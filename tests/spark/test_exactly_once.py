@@ -101,10 +101,11 @@ def test_a_snapshot_write_that_fails(spark: Any, ledger: LedgerJob) -> None:
 
 
 def test_a_snapshot_write_that_stops_half_way(spark: Any, ledger: LedgerJob) -> None:
-    job = ledger.submit(spark, mischief=once(ledger.root / "limited", limit_file_size, after=60))
+    """The state is larger than the limit, and all output is smaller."""
+    mischief = once(ledger.root / "limited", limit_file_size, after=60)
+    job = ledger.submit(spark, mischief=mischief, padding_bytes=80_000)
     status = finish(job, ledger, restarts=0)
-    # On a busy machine the sink's file may reach the limit before the state does: then the attempt fails.
-    assert status.checkpoints_failed > 0 or status.restarts > 0
+    assert status.checkpoints_failed > 0
     assert status.checkpoints_completed > 3
 
 
