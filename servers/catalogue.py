@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from servers.azurite import Azurite
 from servers.cassandra import Cassandra
 from servers.elasticsearch import Elasticsearch
 from servers.hdfs import Hdfs
@@ -27,6 +28,7 @@ SERVERS: dict[str, type[Server]] = {
         Kinesis,
         Cassandra,
         SeaweedFs,
+        Azurite,
         Hdfs,
         Elasticsearch,
     )

@@ -22,6 +22,7 @@ import pytest
 # As `python -m servers` does, in the folder of the project.
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from servers.azurite import Azurite
 from servers.cassandra import Cassandra
 from servers.catalogue import SERVERS
 from servers.elasticsearch import Elasticsearch
@@ -110,6 +111,19 @@ def seaweedfs(running_seaweedfs: SeaweedFs) -> Iterator[SeaweedFs]:
     """For one module the environment says where it is, to this process and those it starts."""
     with variables_set(running_seaweedfs.environment):
         yield running_seaweedfs
+
+
+@pytest.fixture(scope="session")
+def running_azurite(pytestconfig: pytest.Config) -> Iterator[Azurite]:
+    with running(Azurite, pytestconfig) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def azurite(running_azurite: Azurite) -> Iterator[Azurite]:
+    """As `seaweedfs`."""
+    with variables_set(running_azurite.environment):
+        yield running_azurite
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from servers import guard
+from servers.azurite import CONTAINER, Azurite
 from servers.cassandra import Cassandra
 from servers.hdfs import Hdfs
 from servers.kafka import Kafka
@@ -356,6 +357,17 @@ def test_seaweedfs_keeps_objects_when_it_is_killed(seaweedfs: SeaweedFs) -> None
     store.put("kept/before", b"before")
     seaweedfs.kill()
     seaweedfs.restart()
+    store.put("kept/after", b"after")
+    assert [bytes(store.get(f"kept/{name}").bytes()) for name in ("before", "after")] == [b"before", b"after"]
+
+
+def test_azurite_keeps_blobs_when_it_is_killed(azurite: Azurite) -> None:
+    from obstore.store import from_url
+
+    store = from_url(f"az://{CONTAINER}")
+    store.put("kept/before", b"before")
+    azurite.kill()
+    azurite.restart()
     store.put("kept/after", b"after")
     assert [bytes(store.get(f"kept/{name}").bytes()) for name in ("before", "after")] == [b"before", b"after"]
 
