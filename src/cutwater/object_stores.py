@@ -12,16 +12,20 @@ from typing import Any
 
 from cutwater.errors import ConfigurationError
 
-SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+_AZURE = ("az", "abfs", "abfss")
+SCHEMES = ("s3", "s3a", "gs", *_AZURE)
 #: A server that restarts is back within seconds; to fail for it would cost more than to wait.
 PATIENCE_SECONDS = 90.0
 #: When a person waits for the answer.
 HASTE_SECONDS = 3.0
 _RETRIES_MAX = 1000
-_S3_CODE = re.compile(r"<Code>(.*?)</Code>(?:\s*<Message>(.*?)</Message>)?", re.DOTALL)
+#: What S3, Azure and Google answer. Azure's message has a second and a third line, with the number of the request.
+_CODE = re.compile(r"<Code>\s*(.*?)\s*</Code>(?:\s*<Message>\s*([^<\n]*))?", re.DOTALL)
 _REQUEST = re.compile(r"Error performing ([A-Z]+) (\S+) in .*? - (.*)", re.DOTALL)
 _NO_ANSWER = "error sending request"
 _STATUS = re.compile(r"Server returned non-2xx status code: (.*?):?\s*$")
+#: Where all clouds tell a machine its role.
+_MACHINES_ROLE = ("http://169.254.169.254/", "http://metadata.google.internal/", "http://metadata/")
 
 
 def open_store(url: str, *, patience_seconds: float = PATIENCE_SECONDS) -> Any:
@@ -47,16 +51,22 @@ def open_store(url: str, *, patience_seconds: float = PATIENCE_SECONDS) -> Any:
 def reason_of(error: BaseException) -> str:
     """What the store said, in one line: its own error has dozens, with a request and a trace in them."""
     told = str(error).partition("\n\nDebug source:")[0].strip()
-    code = _S3_CODE.search(told)
+    code = _CODE.search(told)
     if code is not None:
         return ": ".join(part.strip() for part in code.groups() if part)
     request = _REQUEST.search(told)
     if request is not None:
         verb, address, problem = request.groups()
+        if address.startswith(_MACHINES_ROLE):
+            return "no credentials: there are none in the environment, and the machine has no role"
         status = _STATUS.search(problem)
         problem = "no answer" if _NO_ANSWER in problem else problem.strip()
         return f"{status[1] if status else problem} ({verb} {address})".replace("\n", " ")
     return told.partition("\n")[0]
+
+
+def is_azure(url: str) -> bool:
+    return url.partition("://")[0] in _AZURE
 
 
 def _retries(patience_seconds: float) -> Any:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cutwater.errors import StorageError
-from cutwater.object_stores import HASTE_SECONDS, open_store, reason_of
+from cutwater.object_stores import HASTE_SECONDS, is_azure, open_store, reason_of
 from cutwater.snapshots.paths import parts_of_path
 
 _PROBE = ".cutwater-probe"
@@ -78,10 +78,11 @@ class ObjectStorage:
             self._obstore.delete(self._store, _key(path))
 
     def delete_folder(self, path: str) -> None:
-        files = self.list(path)
-        if files:
+        while files := self.list(path):
+            # Azure stops where another process has deleted a file meanwhile: then others may be left.
             with contextlib.suppress(_NotThere), self._explained("delete", path):
                 self._obstore.delete(self._store, files)
+                return
 
     def check_writable(self) -> None:
         """Without patience: someone waits for the answer, and a wrong address stays wrong."""
@@ -110,10 +111,11 @@ class ObjectStorage:
 
 
 def _refused(verb: str, full: str, error: Exception) -> StorageError:
+    bucket = "container" if is_azure(full) else "bucket"
     return StorageError(
         f'can\'t {verb} "{full}"',
         detail=reason_of(error),
-        hint="does the bucket exist, is it reachable from here, and have these credentials the right to it?",
+        hint=f"does the {bucket} exist, is it reachable from here, and have these credentials the right to it?",
     )
 
 
