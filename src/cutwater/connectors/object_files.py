@@ -4,7 +4,8 @@ There are no folders and no second names: a path is a key. An object appears whe
 killed process was writing is never seen. To publish is to let the store copy the object unless the name is taken: one
 request on Google Cloud Storage and Azure; on S3 an upload in parts, whose last step has the condition. A store that
 knows no such copy is asked whether the name is taken, and then copies. That suffices: the name of a file of output has
-its job, run, attempt and number in it, so all who ever write to it write the same.
+its job, run, attempt and number in it, so all who ever write to it write the same. Azure may answer before it has
+copied: then the name is taken, by an object without content.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, BinaryIO, cast
@@ -19,13 +21,15 @@ from typing import Any, BinaryIO, cast
 from cutwater.connectors.file_system import FileFacts, FoundFile
 from cutwater.connectors.globs import fixed_prefix, has_magic, is_finished_below, matcher
 from cutwater.connectors.ranged_reader import open_ranged
-from cutwater.object_stores import reason_of
+from cutwater.object_stores import PATIENCE_SECONDS, is_azure, reason_of
 
 #: Of an upload in parts. A smaller object goes up in one request.
 _PART_BYTES = 8 << 20
 _PARTS_AT_A_TIME = 3
 #: What S3 copies at a time.
 _COPIED_BYTES_MAX = 5 << 30
+#: Between two looks whether Azure has copied.
+_PAUSE_SECONDS = 0.1
 
 
 class ObjectFiles:
@@ -65,14 +69,12 @@ class ObjectFiles:
         return open_ranged(partial(self._range, path), facts.size_bytes)
 
     def publish(self, path: str, name: str) -> None:
-        exceptions = self._obstore.exceptions
-        with self._explained(name):
-            try:
-                self._copy(path, name, overwrite=False)
-            except (exceptions.NotSupportedError, NotImplementedError):
-                if self.facts(name) is not None:
-                    raise FileExistsError(errno.EEXIST, "exists", name) from None
-                self._copy(path, name, overwrite=True)
+        try:
+            self._publish(path, name)
+        except FileExistsError:  # perhaps by a process that died when the copy had begun
+            self._wait_for_content(path, name)
+            raise
+        self._wait_for_content(path, name)
 
     def same(self, path: str, other: str) -> bool:
         """Two keys, two objects."""
@@ -128,8 +130,32 @@ class ObjectFiles:
             for page in self._obstore.list(self._store, self._key(folder) or None):
                 yield from page
 
+    def _publish(self, path: str, name: str) -> None:
+        exceptions = self._obstore.exceptions
+        with self._explained(name):
+            try:
+                self._copy(path, name, overwrite=False)
+            except (exceptions.NotSupportedError, NotImplementedError):
+                if self.facts(name) is not None:
+                    raise FileExistsError(errno.EEXIST, "exists", name) from None
+                self._copy(path, name, overwrite=True)
+
     def _copy(self, path: str, name: str, *, overwrite: bool) -> None:
         self._obstore.copy(self._store, self._key(path), self._key(name), overwrite=overwrite)
+
+    def _wait_for_content(self, path: str, name: str) -> None:
+        """Until the copy is made: whoever deletes the original before that loses it."""
+        if not is_azure(self._root):
+            return
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self._size_bytes(name) == 0 and self._size_bytes(path):
+            if time.monotonic() > deadline:
+                raise OSError(errno.ETIMEDOUT, f"{path} was not copied within {PATIENCE_SECONDS:.0f} s", name)
+            time.sleep(_PAUSE_SECONDS)
+
+    def _size_bytes(self, path: str) -> int | None:
+        facts = self.facts(path)
+        return None if facts is None else facts.size_bytes
 
     def _range(self, path: str, start: int, length: int) -> bytes:
         with self._explained(path):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cutwater.batches import ObjectBatch
-from cutwater.connectors import file_system
+from cutwater.connectors import file_system, object_files
 from cutwater.connectors.contract import WriterContext
 from cutwater.connectors.file_sink import FileSink, text
 from cutwater.connectors.object_files import ObjectFiles
@@ -84,6 +84,68 @@ def test_a_store_without_conditions_is_asked_before(files: ObjectFiles, monkeypa
     with pytest.raises(FileExistsError):
         files.publish(f"{OUT}/.pending/a", f"{OUT}/a")
     assert read(files, f"{OUT}/a") == b"new"
+
+
+class CopiesLater:
+    """A store as Azure's: a copy has its name at once, and its content when `finish` is called."""
+
+    def __init__(self, obstore: Any) -> None:
+        self._obstore = obstore
+        self._begun: list[tuple[Any, str, str]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._obstore, name)
+
+    def copy(self, store: Any, source: str, target: str, *, overwrite: bool) -> None:
+        assert not overwrite
+        self._obstore.put(store, target, b"", mode="create")
+        self._begun.append((store, source, target))
+
+    def finish(self) -> None:
+        for store, source, target in self._begun:
+            self._obstore.copy(store, source, target)
+
+
+@pytest.fixture
+def copies_later(monkeypatch: pytest.MonkeyPatch) -> tuple[ObjectFiles, CopiesLater]:
+    files = ObjectFiles("az://container", stores.MemoryStore())
+    store = CopiesLater(files._obstore)
+    monkeypatch.setattr(files, "_obstore", store)
+    return files, store
+
+
+def test_a_name_that_azure_has_taken_is_published_when_it_has_its_content(
+    copies_later: tuple[ObjectFiles, CopiesLater], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, store = copies_later
+    monkeypatch.setattr(object_files.time, "sleep", lambda seconds: store.finish())
+    put(files, "az://container/.pending/a")
+    files.publish("az://container/.pending/a", "az://container/a")
+    assert read(files, "az://container/a") == b"content"
+
+
+def test_a_copy_that_a_dead_process_began_is_waited_for(
+    copies_later: tuple[ObjectFiles, CopiesLater], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, store = copies_later
+    monkeypatch.setattr(object_files.time, "sleep", lambda seconds: store.finish())
+    put(files, "az://container/.pending/a")
+    store.copy(files._store, ".pending/a", "a", overwrite=False)
+    with pytest.raises(FileExistsError):
+        files.publish("az://container/.pending/a", "az://container/a")
+    assert read(files, "az://container/a") == b"content"
+
+
+def test_a_copy_that_azure_never_makes_is_an_error(
+    copies_later: tuple[ObjectFiles, CopiesLater], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, _ = copies_later
+    clock = iter(range(0, 1_000, 60))
+    monkeypatch.setattr(object_files.time, "monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr(object_files.time, "sleep", lambda seconds: None)
+    put(files, "az://container/.pending/a")
+    with pytest.raises(OSError, match=r"\.pending/a was not copied within 90 s"):
+        files.publish("az://container/.pending/a", "az://container/a")
 
 
 def test_what_is_not_there_can_neither_be_opened_nor_published_but_deleted(files: ObjectFiles) -> None:
