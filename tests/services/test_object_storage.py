@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from servers.azurite import CONTAINER, Azurite
 
 import cutwater as cw
 from cutwater.errors import InternalError, StorageError
@@ -24,20 +25,28 @@ RECORDS = 6_000
 KEYS = 40
 
 
+@pytest.fixture(scope="module", params=["s3", "azurite"])
+def store(request: pytest.FixtureRequest) -> str:
+    """The URL of a bucket or container; the environment says where it is."""
+    found = request.getfixturevalue(request.param)
+    return f"az://{CONTAINER}" if isinstance(found, Azurite) else found
+
+
 @pytest.fixture(scope="module")
-def spark(s3: str) -> Iterator[Any]:
+def spark(store: str) -> Iterator[Any]:
     """Its workers know where the server is, as an administrator would tell them."""
     from cutwater.deploy.session import embedded_session
 
-    variables = {f"spark.executorEnv.{name}": value for name, value in os.environ.items() if name.startswith("AWS_")}
+    prefixes = ("AWS_", "AZURE_")
+    variables = {f"spark.executorEnv.{name}": value for name, value in os.environ.items() if name.startswith(prefixes)}
     session = embedded_session(4, settings=variables)
     yield session
     session.stop()
 
 
 @pytest.fixture
-def url(s3: str) -> str:
-    return f"{s3}/{uuid.uuid4().hex}"
+def url(store: str) -> str:
+    return f"{store}/{uuid.uuid4().hex}"
 
 
 @pytest.fixture
@@ -94,20 +103,31 @@ def test_of_many_that_create_one_file_one_does(storage: Storage, path: str) -> N
     assert storage.read(path) == str(created[0]).encode()
 
 
-def test_a_bucket_that_is_not_there_is_an_error_with_a_hint(s3: str) -> None:
-    with pytest.raises(StorageError, match="does the bucket exist"):
-        open_storage("s3://no-such-bucket/x").check_writable()
+def elsewhere(store: str) -> str:
+    """A bucket or container that isn't there."""
+    return f"{store.partition('://')[0]}://no-such-bucket"
 
 
-def test_files_in_a_bucket_that_is_not_there_are_an_error_in_the_driver(s3: str) -> None:
+def test_a_bucket_that_is_not_there_is_an_error_with_a_hint(store: str) -> None:
+    with pytest.raises(StorageError) as error:
+        open_storage(f"{elsewhere(store)}/x").check_writable()
+    told, hint = {
+        "s3": ("NoSuchBucket: The specified bucket does not exist", "does the bucket exist"),
+        "az": ("ContainerNotFound: The specified container does not exist.", "does the container exist"),
+    }[store.partition("://")[0]]
+    assert (error.value.detail, error.value.hint.partition(",")[0]) == (told, hint)
+
+
+def test_files_in_a_bucket_that_is_not_there_are_an_error_in_the_driver(store: str) -> None:
     with pytest.raises(StorageError) as of_sink:
-        cw.sinks.text("s3://no-such-bucket/out").check()
+        cw.sinks.text(f"{elsewhere(store)}/out").check()
     with pytest.raises(StorageError) as of_source:
-        cw.sources.files("s3://no-such-bucket/in/*", watch=True).check()
-    assert ["NoSuchBucket" in error.value.in_one_line for error in (of_sink, of_source)] == [True, True]
+        cw.sources.files(f"{elsewhere(store)}/in/*", watch=True).check()
+    code = {"s3": "NoSuchBucket", "az": "ContainerNotFound"}[store.partition("://")[0]]
+    assert [code in error.value.in_one_line for error in (of_sink, of_source)] == [True, True]
 
 
-@pytest.mark.parametrize("backend", ["filesystem", "rocksdb"])
+@pytest.mark.parametrize(("store", "backend"), [("s3", "filesystem"), ("azurite", "rocksdb")], indirect=["store"])
 def test_a_job_whose_worker_is_killed_goes_on_from_the_object_store(
     url: str, tmp_path: Path, spark: Any, backend: str
 ) -> None:
@@ -122,7 +142,7 @@ def test_a_job_whose_worker_is_killed_goes_on_from_the_object_store(
     source = cw.sources.generator(lambda number: f"key-{number % KEYS}", count=RECORDS, per_second=1_500, splits=2)
     counts = env.from_source(source, uid="numbers").key_by(lambda key: key).count(uid="count")
     counts.sink_to(cw.sinks.json_lines(str(tmp_path / "out")), uid="out")
-    job = env.submit("s3", require="exactly_once")
+    job = env.submit("object store", require="exactly_once")
     deadline = time.monotonic() + 90
     while (status := job.status()).checkpoints_completed < 2:
         assert time.monotonic() < deadline, status

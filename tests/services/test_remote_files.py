@@ -1,18 +1,21 @@
-"""Do files on S3 and HDFS do what local ones do, without making the loop wait, and does a wrong address say so?"""
+"""Do files on S3, Azure and HDFS do what local ones do, without making the loop wait? Does a wrong address say so?"""
 
 from __future__ import annotations
 
 import os
 import random
+import threading
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from servers.azurite import ACCOUNT, CONTAINER, Azurite
 from servers.hdfs import Hdfs
 from servers.process import Server
 from servers.seaweedfs import BUCKET, SeaweedFs
@@ -58,10 +61,16 @@ class Place:
         return found
 
 
-@pytest.fixture(params=["seaweedfs", "hdfs"])
+@pytest.fixture(params=["seaweedfs", "azurite", "hdfs"])
 def place(request: pytest.FixtureRequest) -> Place:
     server = request.getfixturevalue(request.param)
-    root = f"s3://{BUCKET}" if isinstance(server, SeaweedFs) else server.url
+    match server:
+        case SeaweedFs():
+            root = f"s3://{BUCKET}"
+        case Azurite():
+            root = f"az://{CONTAINER}"
+        case _:
+            root = server.url
     return Place(f"{root}/{uuid.uuid4().hex}", server)
 
 
@@ -193,6 +202,34 @@ def test_a_prepared_file_is_published_in_another_folder(place: Place) -> None:
     assert new.lines() == ["line"]
 
 
+def test_a_file_of_several_parts_is_read_as_it_was_written(place: Place) -> None:
+    content = random.Random(1).randbytes(20_000_000)
+    with place.files.open(place.put("large", content)) as file:
+        assert file.read() == content
+
+
+def test_of_many_that_publish_under_one_name_one_does(place: Place) -> None:
+    if isinstance(place.server, SeaweedFs):
+        pytest.skip("SeaweedFS 4.48 lets several through that complete an upload in the same instant")
+    name = f"{place.folder}/taken"
+    paths = [place.put(f".pending/{writer}", str(writer).encode()) for writer in range(8)]
+    published: list[str] = []
+    starts = threading.Barrier(len(paths))
+
+    def publish(path: str) -> None:
+        starts.wait()
+        with suppress(FileExistsError):
+            place.files.publish(path, name)
+            published.append(path)
+
+    threads = [threading.Thread(target=publish, args=(path,)) for path in paths]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [f"{place.folder}/.pending/{line}" for line in place.lines()] == published
+
+
 def test_a_server_that_hangs_does_not_make_a_writer_wait(place: Place) -> None:
     sink = cw.sinks.text(place.folder)
     with Writing(sink) as writing:
@@ -228,22 +265,39 @@ def told(error: pytest.ExceptionInfo[StorageError]) -> str:
     return error.value.in_one_line
 
 
-def test_wrong_credentials_are_named(seaweedfs: SeaweedFs) -> None:
-    with variables_set({**seaweedfs.environment, "AWS_SECRET_ACCESS_KEY": "wrong"}):
+WRONG_KEY = {"AWS_SECRET_ACCESS_KEY": "wrong", "AZURE_STORAGE_ACCOUNT_KEY": "d3Jvbmc="}
+
+
+@pytest.mark.parametrize(
+    ("name", "root", "code"),
+    [
+        ("seaweedfs", f"s3://{BUCKET}", "SignatureDoesNotMatch"),
+        ("azurite", f"az://{CONTAINER}", "AuthorizationFailure"),
+        ("azurite", f"abfss://{CONTAINER}@{ACCOUNT}.dfs.core.windows.net", "AuthorizationFailure"),
+    ],
+)
+def test_wrong_credentials_are_named(request: pytest.FixtureRequest, name: str, root: str, code: str) -> None:
+    server = request.getfixturevalue(name)
+    with variables_set({**server.environment, **WRONG_KEY}):
         with pytest.raises(StorageError) as of_sink:
-            cw.sinks.text(f"s3://{BUCKET}/out").check()
+            cw.sinks.text(f"{root}/out").check()
         with pytest.raises(StorageError) as of_source:
-            cw.sources.files(f"s3://{BUCKET}/in/*").check()
-    assert ["SignatureDoesNotMatch" in told(of_sink), "403 Forbidden" in told(of_source)] == [True, True]
+            cw.sources.files(f"{root}/in/*").check()
+    assert [code in told(of_sink), "403 Forbidden" in told(of_source)] == [True, True]
+    assert ["\n" in error.value.detail for error in (of_sink, of_source)] == [False, False]
 
 
-@pytest.mark.parametrize("url", ["s3://bucket/x", "hdfs://127.0.0.1:9/x"])
+@pytest.mark.parametrize("url", ["s3://bucket/x", "az://container/x", "hdfs://127.0.0.1:9/x"])
 def test_an_address_where_nothing_listens_is_an_error_soon(url: str) -> None:
     variables = {
         "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
         "AWS_ALLOW_HTTP": "true",
         "AWS_ACCESS_KEY_ID": "key",
         "AWS_SECRET_ACCESS_KEY": "secret",
+        "AZURE_STORAGE_ENDPOINT": "http://127.0.0.1:9/account",
+        "AZURE_ALLOW_HTTP": "true",
+        "AZURE_STORAGE_ACCOUNT_NAME": "account",
+        "AZURE_STORAGE_ACCOUNT_KEY": "c2VjcmV0",
     }
     with variables_set(variables), pytest.raises(StorageError, match="can't be written") as error:
         cw.sinks.text(url).check()
