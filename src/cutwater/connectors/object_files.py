@@ -144,7 +144,7 @@ class ObjectFiles:
         self._obstore.copy(self._store, self._key(path), self._key(name), overwrite=overwrite)
 
     def _wait_for_content(self, path: str, name: str) -> None:
-        """Until the copy is made: whoever deletes the original before that loses it."""
+        """Until the copy is made: to delete the original before that would lose it."""
         if not is_azure(self._root):
             return
         deadline = time.monotonic() + PATIENCE_SECONDS
