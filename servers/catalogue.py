@@ -14,12 +14,14 @@ from servers.postgres import Postgres
 from servers.process import Server
 from servers.rabbitmq import RabbitMQ
 from servers.redis import Redis
+from servers.registry import SchemaRegistry
 from servers.seaweedfs import SeaweedFs
 
 SERVERS: dict[str, type[Server]] = {
     server.name: server
     for server in (
         Kafka,
+        SchemaRegistry,
         Postgres,
         Redis,
         RabbitMQ,

@@ -92,22 +92,34 @@ class Maven(Package):
         return self.folder.is_dir()
 
     def install(self) -> None:
-        _install_tool(Debian("maven", "mvn"))
-        with folder_when_complete(self.folder) as folder:
-            project = folder / "pom.xml"
-            project.write_text(self._project())
-            run("mvn", "-q", "-B", "-f", project, "dependency:copy-dependencies", "-DincludeScope=runtime",
-                f"-DoutputDirectory={folder}")  # fmt: skip
-
-    def _project(self) -> str:
         dependencies = "".join(
             f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version></dependency>"
             for group, artifact, version in (each.split(":") for each in self.coordinates)
         )
-        return (
-            "<project><modelVersion>4.0.0</modelVersion><groupId>cutwater</groupId><artifactId>servers</artifactId>"
-            f"<version>1</version><dependencies>{dependencies}</dependencies></project>"
+        install_with_maven(
+            self.folder,
+            "copy-dependencies",
+            "-DincludeScope=runtime",
+            project=f"<dependencies>{dependencies}</dependencies>",
         )
+
+
+@dataclass(frozen=True, slots=True)
+class MavenArchive(Package):
+    """An archive from Maven Central, unpacked, e.g. `io.apicurio:apicurio-registry-app:2.6.13.Final:tar.gz:all`."""
+
+    name: str
+    coordinates: str
+
+    @property
+    def folder(self) -> Path:
+        return CACHE / self.name
+
+    def is_there(self) -> bool:
+        return self.folder.is_dir()
+
+    def install(self) -> None:
+        install_with_maven(self.folder, "unpack", f"-Dartifact={self.coordinates}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +221,18 @@ def run(*command: str | Path) -> None:
         raise NotInstallable(f"{Path(words[0]).name} failed: {reason[:300]}") from error
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NotInstallable(f"{Path(words[0]).name} failed: {error}") from error
+
+
+def install_with_maven(folder: Path, goal: str, option: str, *, project: str = "") -> None:
+    """By a goal of Maven's plugin for dependencies, of a project with these elements."""
+    _install_tool(Debian("maven", "mvn"))
+    with folder_when_complete(folder) as incomplete:
+        file = incomplete / "pom.xml"
+        file.write_text(
+            "<project><modelVersion>4.0.0</modelVersion><groupId>cutwater</groupId><artifactId>servers</artifactId>"
+            f"<version>1</version>{project}</project>"
+        )
+        run("mvn", "-q", "-B", "-f", file, f"dependency:{goal}", option, f"-DoutputDirectory={incomplete}")
 
 
 def install_npm(folder: Path, *packages: str) -> None:

@@ -36,6 +36,7 @@ from servers.postgres import Postgres
 from servers.process import Server
 from servers.rabbitmq import RabbitMQ
 from servers.redis import Redis
+from servers.registry import SchemaRegistry
 from servers.seaweedfs import SeaweedFs
 
 from cutwater.connectors import file_system
@@ -49,6 +50,12 @@ AnyServer = TypeVar("AnyServer", bound=Server)
 @pytest.fixture(scope="session")
 def kafka(pytestconfig: pytest.Config) -> Iterator[Kafka]:
     with running(Kafka, pytestconfig) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def registry(pytestconfig: pytest.Config) -> Iterator[SchemaRegistry]:
+    with running(SchemaRegistry, pytestconfig) as server:
         yield server
 
 

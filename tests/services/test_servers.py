@@ -28,7 +28,11 @@ from servers.postgres import Postgres
 from servers.process import Command, Server, ServerFailed
 from servers.rabbitmq import RabbitMQ
 from servers.redis import Redis
+from servers.registry import SchemaRegistry
 from servers.seaweedfs import BUCKET, SeaweedFs
+
+from cutwater.connectors.formats.registry import Registry, RegistryClient
+from cutwater.errors import ConfigurationError
 
 from .waiting import until
 
@@ -119,6 +123,35 @@ def consume(kafka: Kafka, topic: str) -> list[bytes]:
                 return values
     finally:
         consumer.close()
+
+
+# ------------------------------------------------------------------------------------------------------ schema registry
+
+
+def test_the_registry_keeps_schemas_their_ids_and_rules_when_it_is_killed(registry: SchemaRegistry) -> None:
+    client = RegistryClient(Registry(registry.url), patient=False)
+    before = client.register("kept", '"string"', "AVRO", (), adds=True)
+    registry.demand_compatibility("kept", "BACKWARD")
+    registry.kill()
+    registry.restart()
+    with pytest.raises(ConfigurationError, match="incompatible"):
+        client.register("kept", '"long"', "AVRO", (), adds=True)
+    after = client.register("kept", '["string", "long"]', "AVRO", (), adds=True)
+    assert [client.by_id(each).text for each in (before, after)] == ['"string"', '["string", "long"]']
+
+
+def test_the_registry_listens_on_its_own_port_only(registry: SchemaRegistry) -> None:
+    import psutil
+
+    # A transaction would open another one.
+    RegistryClient(Registry(registry.url), patient=False).register("ports", '"string"', "AVRO", (), adds=True)
+    ports = {
+        connection.laddr.port
+        for process in registry.processes
+        for connection in psutil.Process(process).net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert ports == {registry.port}
 
 
 # ---------------------------------------------------------------------------------------------------------- PostgreSQL
