@@ -1,28 +1,26 @@
-"""Do Avro and Protobuf messages of a real Kafka find their schemas, and what is said when they don't?
-
-The registry is a stand-in (see `registry_stand_in`): a real one could not be had from a package index.
-"""
+"""Do Avro and Protobuf messages find their schemas in a real registry, and what is said when they don't?"""
 
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from servers.kafka import Kafka
+from servers.registry import SchemaRegistry
 from tests.orders_pb2 import Order
-from tests.services.kafka_topics import fresh_topic, produce
-from tests.services.registry_stand_in import StandIn, stand_in_registry
+from tests.services.troubled_registry import TroubledRegistry, in_front_of
 
 import cutwater as cw
 from cutwater.batches import ObjectBatch, rows_of
 from cutwater.connectors.bases import patience
 from cutwater.connectors.bases.decoding import Place, decoder_of
 from cutwater.connectors.failures import PeerError
-from cutwater.connectors.formats.framing import header
-from cutwater.errors import ConfigurationError
+from cutwater.connectors.formats.framing import header, schema_id_of
+from cutwater.connectors.formats.registry import Reference, Registry, RegistryClient
+from cutwater.errors import ConfigurationError, OperationsError
 
 PLACE = Place(lambda position: f"message {position}", lambda index: index)
 
@@ -37,76 +35,84 @@ PRICE = {"name": "price", "type": "double"}
 
 
 @pytest.fixture
-def registry() -> Iterator[StandIn]:
-    with stand_in_registry() as known:
-        yield known
+def topic() -> str:
+    """Whose subject is new to the registry. The topic itself is nowhere."""
+    return f"orders-{uuid.uuid4().hex[:12]}"
 
 
-def written(value: Any, *records: Any) -> list[bytes | None]:
-    return value.of_topic("orders").encode()(ObjectBatch(list(records)))
+@pytest.fixture
+def troubled(registry: SchemaRegistry) -> Iterator[TroubledRegistry]:
+    with in_front_of(registry) as troubled:
+        yield troubled
 
 
-def read(value: Any, messages: list[bytes | None], *, tolerant: bool = False) -> Any:
-    bound = value.of_topic("orders")
+def written(value: Any, topic: str, *records: Any) -> list[bytes]:
+    messages = value.of_topic(topic).encode()(ObjectBatch(list(records)))
+    assert None not in messages
+    return messages
+
+
+def client(registry: SchemaRegistry) -> RegistryClient:
+    return RegistryClient(Registry(registry.url), patient=False)
+
+
+def read(value: Any, topic: str, messages: list[bytes], *, tolerant: bool = False) -> Any:
+    bound = value.of_topic(topic)
     return decoder_of(bound, bound.schema, tolerant=tolerant).decode(messages, PLACE)
 
 
-def test_a_message_is_read_with_the_schema_it_was_written_with(registry: StandIn) -> None:
-    old = written(cw.formats.avro(record(ID), registry=registry.address), {"id": 1})
-    new = written(cw.formats.avro(record(ID, CITY), registry=registry.address), {"id": 2, "city": "Rome"})
-    decoded = read(cw.formats.avro(registry=registry.address), [*old, *new])
+def test_a_message_is_read_with_the_schema_it_was_written_with(registry: SchemaRegistry, topic: str) -> None:
+    old = written(cw.formats.avro(record(ID), registry=registry.url), topic, {"id": 1})
+    new = written(cw.formats.avro(record(ID, CITY), registry=registry.url), topic, {"id": 2, "city": "Rome"})
+    decoded = read(cw.formats.avro(registry=registry.url), topic, [*old, *new])
     assert rows_of(decoded.batch) == [{"id": 1}, {"id": 2, "city": "Rome"}]
 
 
 @pytest.mark.parametrize("typed", [False, True])
-def test_a_reader_sees_its_own_schema_whatever_was_written(registry: StandIn, typed: bool) -> None:
-    old = written(cw.formats.avro(record(ID), registry=registry.address), {"id": 1})
-    new = written(cw.formats.avro(record(ID, CITY), registry=registry.address), {"id": 2, "city": "Rome"})
-    batch = read(cw.formats.avro(record(ID, CITY), registry=registry.address, typed=typed), [*old, *new]).batch
+def test_a_reader_sees_its_own_schema_whatever_was_written(registry: SchemaRegistry, topic: str, typed: bool) -> None:
+    old = written(cw.formats.avro(record(ID), registry=registry.url), topic, {"id": 1})
+    new = written(cw.formats.avro(record(ID, CITY), registry=registry.url), topic, {"id": 2, "city": "Rome"})
+    batch = read(cw.formats.avro(record(ID, CITY), registry=registry.url, typed=typed), topic, [*old, *new]).batch
     found = rows_of(batch) if isinstance(batch, ObjectBatch) else batch.to_pylist()
     assert found == [{"id": 1, "city": "Bern"}, {"id": 2, "city": "Rome"}]
 
 
-def test_a_typed_reader_without_a_schema_takes_the_newest(registry: StandIn) -> None:
+def test_a_typed_reader_without_a_schema_takes_the_newest(registry: SchemaRegistry, topic: str) -> None:
     for fields in ([ID], [ID, CITY]):
-        cw.formats.avro(record(*fields), registry=registry.address).of_topic("orders").check(writes=True)
-    bound = cw.formats.avro(registry=registry.address, typed=True).of_topic("orders")
+        cw.formats.avro(record(*fields), registry=registry.url).of_topic(topic).check(writes=True)
+    bound = cw.formats.avro(registry=registry.url, typed=True).of_topic(topic)
     assert bound.schema == pa.schema([pa.field("id", pa.int64(), False), pa.field("city", pa.string(), False)])
 
 
-def test_a_schema_may_use_another_subjects(registry: StandIn) -> None:
+def test_a_schema_may_use_another_subjects(registry: SchemaRegistry, topic: str) -> None:
     city = {"type": "record", "name": "City", "fields": [{"name": "name", "type": "string"}]}
-    inner = cw.formats.avro(city, registry=registry.address, subject="city")
-    inner.encode()
-    order = record(ID, {"name": "city", "type": "City"})
-    body = {
-        "schema": json.dumps(order),
-        "references": [{"name": "City", "subject": "city", "version": 1}],
-    }
-    status, answer = registry.answer("POST", "/subjects/orders-value/versions", body)
-    assert status == 200
-    newest = cw.formats.avro(registry=registry.address)
-    messages = written(newest, {"id": 1, "city": {"name": "Rome"}})
-    assert messages[0] is not None
-    assert messages[0].startswith(header(answer["id"]))
-    typed = read(cw.formats.avro(registry=registry.address, typed=True), messages).batch
-    assert typed.to_pylist() == rows_of(read(newest, messages).batch) == [{"id": 1, "city": {"name": "Rome"}}]
+    cw.formats.avro(city, registry=registry.url, subject=f"{topic}-city").encode()
+    order = json.dumps(record(ID, {"name": "city", "type": "City"}))
+    others = [Reference("City", f"{topic}-city", 1)]
+    schema_id = client(registry).register(f"{topic}-value", order, "AVRO", others, adds=True)
+    newest = cw.formats.avro(registry=registry.url)
+    messages = written(newest, topic, {"id": 1, "city": {"name": "Rome"}})
+    assert messages[0].startswith(header(schema_id))
+    typed = read(cw.formats.avro(registry=registry.url, typed=True), topic, messages).batch
+    assert typed.to_pylist() == rows_of(read(newest, topic, messages).batch) == [{"id": 1, "city": {"name": "Rome"}}]
 
 
-def test_each_schema_is_asked_for_once(registry: StandIn) -> None:
-    messages = written(cw.formats.avro(record(ID), registry=registry.address), *({"id": n} for n in range(10)))
-    registry.calls.clear()
-    read(cw.formats.avro(registry=registry.address), messages)
-    assert registry.calls == ["GET /schemas/ids/1"]
+def test_each_schema_is_asked_for_once(troubled: TroubledRegistry, topic: str) -> None:
+    messages = written(cw.formats.avro(record(ID), registry=troubled.url), topic, *({"id": n} for n in range(10)))
+    troubled.calls.clear()
+    read(cw.formats.avro(registry=troubled.url), topic, messages)
+    assert [call.rpartition("/schemas/")[2] for call in troubled.calls] == [f"ids/{schema_id_of(messages[0])}"]
 
 
 @pytest.mark.parametrize("typed", [False, True])
-def test_messages_that_do_not_fit_cost_only_themselves(registry: StandIn, typed: bool) -> None:
-    good = written(cw.formats.avro(record(ID), registry=registry.address), {"id": 1})
-    other = written(cw.formats.avro(record(CITY), registry=registry.address, subject="cities"), {"city": "Rome"})
-    bad = [header(99) + b"\x02", b'{"id": 1}', *other]
-    value = cw.formats.avro(record(ID), registry=registry.address, typed=typed)
-    decoded = read(value, [*good, *bad, *good], tolerant=True)
+def test_messages_that_do_not_fit_cost_only_themselves(registry: SchemaRegistry, topic: str, typed: bool) -> None:
+    good = written(cw.formats.avro(record(ID), registry=registry.url), topic, {"id": 1})
+    other = written(
+        cw.formats.avro(record(CITY), registry=registry.url, subject=f"{topic}-city"), topic, {"city": "Rome"}
+    )
+    bad = [header(2**31 - 1) + b"\x02", b'{"id": 1}', *other]
+    value = cw.formats.avro(record(ID), registry=registry.url, typed=typed)
+    decoded = read(value, topic, [*good, *bad, *good], tolerant=True)
     assert (decoded.batch.num_rows, [each.raw for each in decoded.unreadable]) == (2, bad)
     assert [str(each.error).partition(":")[0].partition(" at ")[0] for each in decoded.unreadable] == [
         "the schema registry",
@@ -116,81 +122,90 @@ def test_messages_that_do_not_fit_cost_only_themselves(registry: StandIn, typed:
 
 
 @pytest.mark.parametrize("typed", [False, True])
-def test_protobuf_messages_come_back(registry: StandIn, typed: bool) -> None:
-    value = cw.formats.protobuf(Order, registry=registry.address, typed=typed)
-    messages = written(value, Order(id=1), {"id": 2, "city": "Rome"})
-    assert messages[0] is not None
-    assert messages[0].startswith(header(1) + b"\x02\x02")
-    assert [each.id for each in rows_of(read(value, messages).batch)] == [1, 2]
+def test_protobuf_messages_come_back(registry: SchemaRegistry, topic: str, typed: bool) -> None:
+    value = cw.formats.protobuf(Order, registry=registry.url, typed=typed)
+    messages = written(value, topic, Order(id=1), {"id": 2, "city": "Rome"})
+    schema_id = client(registry).version(f"{topic}-value").id
+    assert schema_id is not None
+    assert messages[0].startswith(header(schema_id) + b"\x02\x02")
+    assert [each.id for each in rows_of(read(value, topic, messages).batch)] == [1, 2]
 
 
-def test_protobuf_and_avro_are_not_taken_for_each_other(registry: StandIn) -> None:
-    messages = written(cw.formats.avro(record(ID), registry=registry.address), {"id": 1})
-    decoded = read(cw.formats.protobuf(Order, registry=registry.address), messages, tolerant=True)
-    assert [str(each.error) for each in decoded.unreadable] == ["schema 1 is not Protobuf, but AVRO"]
+def test_protobuf_and_avro_are_not_taken_for_each_other(registry: SchemaRegistry, topic: str) -> None:
+    messages = written(cw.formats.avro(record(ID), registry=registry.url), topic, {"id": 1})
+    decoded = read(cw.formats.protobuf(Order, registry=registry.url), topic, messages, tolerant=True)
+    assert [str(each.error) for each in decoded.unreadable] == [
+        f"schema {schema_id_of(messages[0])} is not Protobuf, but AVRO"
+    ]
 
 
-def test_an_incompatible_schema_is_refused_before_the_job_starts(registry: StandIn) -> None:
-    written(cw.formats.avro(record(ID), registry=registry.address), {"id": 1})
-    value = cw.formats.avro(record(ID, PRICE), registry=registry.address).of_topic("orders")
+def test_an_incompatible_schema_is_refused_before_the_job_starts(registry: SchemaRegistry, topic: str) -> None:
+    written(cw.formats.avro(record(ID), registry=registry.url), topic, {"id": 1})
+    registry.demand_compatibility(f"{topic}-value", "BACKWARD")
+    value = cw.formats.avro(record(ID, PRICE), registry=registry.url).of_topic(topic)
     with pytest.raises(ConfigurationError, match="refuses the schema: it is incompatible"):
         value.check(writes=True)
 
 
-def test_a_sink_that_may_not_register_finds_its_schema_or_says_so(registry: StandIn) -> None:
-    value = cw.formats.avro(record(ID), registry=registry.address, register=False).of_topic("orders")
-    with pytest.raises(ConfigurationError, match=r'subject "orders-value" .* does not have this schema'):
+def test_a_sink_that_may_not_register_finds_its_schema_or_says_so(registry: SchemaRegistry, topic: str) -> None:
+    value = cw.formats.avro(record(ID), registry=registry.url, register=False).of_topic(topic)
+    with pytest.raises(ConfigurationError, match=rf'subject "{topic}-value" .* does not have this schema'):
         value.check(writes=True)
-    written(cw.formats.avro(record(ID), registry=registry.address), {"id": 1})
+    written(cw.formats.avro(record(ID), registry=registry.url), topic, {"id": 1})
     value.check(writes=True)
-    assert len(registry.schemas) == 1
+    assert client(registry).version(f"{topic}-value").version == 1
 
 
-def test_a_subject_that_is_not_there_is_named(registry: StandIn) -> None:
-    with pytest.raises(ConfigurationError, match='has no subject "orders-value"'):
-        cw.formats.avro(registry=registry.address, typed=True).of_topic("orders")
+def test_a_schema_is_found_however_others_have_written_it(registry: SchemaRegistry, topic: str) -> None:
+    text = json.dumps(record(ID), indent=4)
+    schema_id = client(registry).register(f"{topic}-value", text, "AVRO", (), adds=True)
+    messages = written(cw.formats.avro(record(ID), registry=registry.url, register=False), topic, {"id": 1})
+    assert schema_id_of(messages[0]) == schema_id
 
 
-def test_who_may_not_ask_is_told_so(registry: StandIn) -> None:
-    registry.credentials = "ann:secret"
-    known = cw.formats.registry(registry.address, user="ann", password="secret")
-    cw.formats.avro(record(ID), registry=known).of_topic("orders").check(writes=True)
-    stranger = cw.formats.registry(registry.address, user="bob", password="secret")
+def test_a_subject_that_is_not_there_is_named(registry: SchemaRegistry, topic: str) -> None:
+    with pytest.raises(ConfigurationError, match=f'has no subject "{topic}-value"'):
+        cw.formats.avro(registry=registry.url, typed=True).of_topic(topic)
+
+
+def test_who_may_not_ask_is_told_so(troubled: TroubledRegistry, topic: str) -> None:
+    troubled.credentials = "ann:secret"
+    known = cw.formats.registry(troubled.url, user="ann", password="secret")
+    cw.formats.avro(record(ID), registry=known).of_topic(topic).check(writes=True)
+    stranger = cw.formats.registry(troubled.url, user="bob", password="secret")
     with pytest.raises(ConfigurationError, match="refuses this user") as caught:
-        cw.formats.avro(record(ID), registry=stranger).of_topic("orders").check(writes=True)
+        cw.formats.avro(record(ID), registry=stranger).of_topic(topic).check(writes=True)
     assert "secret" not in str(caught.value)
 
 
-def test_a_registry_that_stumbles_is_asked_again(registry: StandIn) -> None:
-    messages = written(cw.formats.avro(record(ID), registry=registry.address), {"id": 1})
-    registry.failures = 2
-    assert rows_of(read(cw.formats.avro(registry=registry.address), messages).batch) == [{"id": 1}]
+@pytest.mark.parametrize("writes", [False, True])
+def test_an_address_without_the_registrys_path_is_found_out_before_the_job_starts(
+    registry: SchemaRegistry, topic: str, writes: bool
+) -> None:
+    value = cw.formats.avro(record(ID), registry=f"http://{registry.address}").of_topic(topic)
+    with pytest.raises(ConfigurationError, match="does not know this call") as caught:
+        value.check(writes=writes)
+    assert "/apis/ccompat/v7" in caught.value.hint
 
 
-def test_a_registry_that_is_gone_is_nobodys_fault_but_its_own(registry: StandIn, monkeypatch: Any) -> None:
-    messages = written(cw.formats.avro(record(ID), registry=registry.address), {"id": 1})
+def test_no_message_is_skipped_because_the_registry_refuses_its_reader(troubled: TroubledRegistry, topic: str) -> None:
+    messages = written(cw.formats.avro(record(ID), registry=troubled.url), topic, {"id": 1})
+    troubled.credentials = "ann:secret"
+    with pytest.raises(OperationsError, match="refuses this user"):
+        read(cw.formats.avro(registry=troubled.url), topic, messages, tolerant=True)
+
+
+def test_a_registry_that_stumbles_is_asked_again(troubled: TroubledRegistry, topic: str) -> None:
+    messages = written(cw.formats.avro(record(ID), registry=troubled.url), topic, {"id": 1})
+    troubled.failures = 2
+    assert rows_of(read(cw.formats.avro(registry=troubled.url), topic, messages).batch) == [{"id": 1}]
+
+
+def test_a_registry_that_is_gone_is_nobodys_fault_but_its_own(
+    troubled: TroubledRegistry, topic: str, monkeypatch: Any
+) -> None:
+    messages = written(cw.formats.avro(record(ID), registry=troubled.url), topic, {"id": 1})
     monkeypatch.setattr(patience.Patience.__init__, "__kwdefaults__", {"seconds": 0.0})
-    registry.failures = 1000
-    with pytest.raises(PeerError, match=f"registry at {registry.address} does not answer"):
-        read(cw.formats.avro(registry=registry.address), messages, tolerant=True)
-
-
-def test_orders_go_through_kafka_in_avro_and_bad_ones_aside(kafka: Kafka, registry: StandIn, spark: Any) -> None:
-    topic = fresh_topic(kafka)
-    value = cw.formats.avro(record(ID, CITY), registry=registry.address)
-    env = cw.Environment(spark=spark, parallelism=1)
-    orders = env.from_collection([{"id": 1, "city": "Rome"}, {"id": 2, "city": "Bern"}])
-    orders.sink_to(cw.sinks.kafka(kafka.address, topic, value=value), uid="out")
-    env.execute("write")
-    produce(kafka, topic, [b"no Avro"])
-
-    env = cw.Environment(spark=spark, parallelism=1)
-    typed = cw.formats.avro(registry=registry.address, typed=True)
-    source = cw.sources.kafka(kafka.address, topic, value=typed, bounded=True)
-    rows = env.from_source(source, on_error="dead_letter", uid="in")
-    # Which offset it has depends on the ends of transactions in front of it.
-    letters = rows.side_output("errors").map(lambda letter: (letter.record, letter.position.partition("@")[0]))
-    cities = rows.select(cw.col("city")).map(tuple)
-    assert sorted(map(str, cities.union(letters).execute_and_collect())) == sorted(
-        map(str, [("Rome",), ("Bern",), (b"no Avro", f"{topic}/0")])
-    )
+    troubled.failures = 1000
+    with pytest.raises(PeerError, match=f"registry at {troubled.url} does not answer"):
+        read(cw.formats.avro(registry=troubled.url), topic, messages, tolerant=True)

@@ -19,10 +19,12 @@ from urllib.parse import quote, urlsplit
 from cutwater.connectors.bases.patience import Patience
 from cutwater.connectors.failures import PeerError
 from cutwater.durations import Duration, parse_duration
-from cutwater.errors import ConfigurationError
+from cutwater.errors import ConfigurationError, CutwaterError, OperationsError
 
 SchemaKind = Literal["AVRO", "PROTOBUF"]
 _CONTENT = "application/vnd.schemaregistry.v1+json"
+#: Subject, version or schema are not there, or deleted. A 404 without one of them is not a registry's.
+_MISSING_CODES = range(40401, 40500)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,9 @@ class RegistryClient:
     """Used by one thread. Every call may block."""
 
     def __init__(self, registry: Registry, *, patient: bool) -> None:
-        """`patient`: a registry that is gone is asked again for a while; otherwise that is an error at once."""
+        """`patient`: a job runs. A registry that is gone is asked again for a while, and if it refuses, those who run
+        the job must act: no message is to blame. Otherwise both are errors at once, of the job's settings.
+        """
         self._registry = registry
         self._patient = patient
         self._tls = ssl.create_default_context(cafile=registry.ca_file) if registry.url.startswith("https:") else None
@@ -138,6 +142,9 @@ class RegistryClient:
             ]
         path = f"/subjects/{quote(subject, safe='')}"
         found = self._call("POST", f"{path}/versions" if adds else path, body)
+        if found is None and not adds:
+            # To registries that compare texts, one with other blanks is another schema, unless they are told not to.
+            found = self._call("POST", f"{path}?normalize=true", body)
         if found is None:
             raise ConfigurationError(
                 f'subject "{subject}" of the schema registry at {self._registry} does not have this schema',
@@ -172,19 +179,16 @@ class RegistryClient:
     def _call_once(self, method: str, path: str, body: Any) -> Any:
         try:
             status, data = self._ask(method, path, None if body is None else json.dumps(body).encode())
-            answer = json.loads(data) if data else None
+            if status in (200, 201):
+                return json.loads(data)
         except ssl.SSLCertVerificationError as error:
-            raise ConfigurationError(
-                f"the schema registry at {self._registry} shows a certificate that can't be verified",
-                detail=str(error),
-                hint="registry(…, ca_file=…)",
+            raise self._refused(
+                "shows a certificate that can't be verified", detail=str(error), hint="registry(…, ca_file=…)"
             ) from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise self._gone(f"{type(error).__name__}: {error}") from error
-        if status in (200, 201):
-            return answer
-        told = answer.get("message", "") if isinstance(answer, dict) else ""
-        if status == 404:
+        code, told = _error_of(data)
+        if status == 404 and code in _MISSING_CODES:
             return None
         raise self._refusal(status, f"{status} {told}".strip())
 
@@ -215,26 +219,43 @@ class RegistryClient:
     def _gone(self, why: str) -> PeerError:
         return PeerError(f"the schema registry at {self._registry} does not answer", detail=why)
 
-    def _refusal(self, status: int, told: str) -> Exception:
+    def _refused(self, fact: str, *, detail: str, hint: str = "") -> CutwaterError:
+        kind = OperationsError if self._patient else ConfigurationError
+        return kind(f"the schema registry at {self._registry} {fact}", detail=detail, hint=hint)
+
+    def _refusal(self, status: int, told: str) -> CutwaterError:
         match status:
             case 401 | 403:
-                return ConfigurationError(
-                    f"the schema registry at {self._registry} refuses this user",
+                return self._refused("refuses this user", detail=told, hint="registry(…, user=…, password=…)")
+            case 404:
+                return self._refused(
+                    "does not know this call",
                     detail=told,
-                    hint="registry(…, user=…, password=…)",
+                    hint="does the url have a path? Apicurio's ends with /apis/ccompat/v7",
                 )
             case 409:
-                return ConfigurationError(
-                    f"the schema registry at {self._registry} refuses the schema: it is incompatible",
+                return self._refused(
+                    "refuses the schema: it is incompatible",
                     detail=told,
                     hint="change the schema so that old readers or writers can go on, or the subject's compatibility",
                 )
+            case 422:
+                return self._refused("refuses the schema: it is invalid", detail=told)
             case 429:
                 return self._gone(told)
             case _ if status >= 500:
                 return self._gone(told)
             case _:
-                return ConfigurationError(f"the schema registry at {self._registry} refuses the call", detail=told)
+                return self._refused("refuses the call", detail=told)
+
+
+def _error_of(data: bytes) -> tuple[int | None, str]:
+    """Its code and message. What stands between us and the registry may answer with a page for people instead."""
+    try:
+        answer = json.loads(data)
+    except ValueError:
+        return None, ""
+    return (answer.get("error_code"), answer.get("message", "")) if isinstance(answer, dict) else (None, "")
 
 
 def _registered(found: Any) -> RegisteredSchema:
