@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 from servers.registry import SchemaRegistry
 from tests.orders_pb2 import Order
 from tests.services.troubled_registry import TroubledRegistry, in_front_of
@@ -145,6 +149,42 @@ def test_an_incompatible_schema_is_refused_before_the_job_starts(registry: Schem
     value = cw.formats.avro(record(ID, PRICE), registry=registry.url).of_topic(topic)
     with pytest.raises(ConfigurationError, match="refuses the schema: it is incompatible"):
         value.check(writes=True)
+
+
+def test_an_incompatible_protobuf_schema_is_refused_too(registry: SchemaRegistry, topic: str) -> None:
+    number, text = (message("orders.proto", "Order", [("id", kind)]) for kind in (Field.TYPE_INT64, Field.TYPE_STRING))
+    cw.formats.protobuf(number, registry=registry.url).of_topic(topic).check(writes=True)
+    registry.demand_compatibility(f"{topic}-value", "BACKWARD")
+    with pytest.raises(ConfigurationError, match="refuses the schema: it is incompatible"):
+        cw.formats.protobuf(text, registry=registry.url).of_topic(topic).check(writes=True)
+
+
+def test_a_protobuf_file_brings_those_that_it_imports(registry: SchemaRegistry, topic: str) -> None:
+    city = message(f"{topic}/city.proto", "City", [("name", Field.TYPE_STRING)])
+    order = message("orders.proto", "Order", [("city", city)])
+    value = cw.formats.protobuf(order, registry=registry.url)
+    messages = written(value, topic, {"city": {"name": "Rome"}})
+    known = client(registry).version(f"{topic}-value")
+    assert known.references == (Reference(f"{topic}/city.proto", f"{topic}/city.proto", 1),)
+    assert known.text.splitlines()[-3:] == ["message Order {", "  .shop.City city = 1;", "}"]
+    (found,) = rows_of(read(value, topic, messages).batch)
+    assert found.city.name == "Rome"
+
+
+def message(file: str, name: str, fields: Sequence[tuple[str, Any]]) -> Any:
+    """A class as protoc would make it, with a file of its own. Fields have a type of Protobuf, or are such messages."""
+    made = FileDescriptorProto(name=file, package="shop", syntax="proto3")
+    pool, described = DescriptorPool(), made.message_type.add(name=name)
+    for number, (field, kind) in enumerate(fields, start=1):
+        added = described.field.add(name=field, number=number, label=Field.LABEL_OPTIONAL)
+        if isinstance(kind, type):
+            added.type, added.type_name = Field.TYPE_MESSAGE, f".{kind.DESCRIPTOR.full_name}"
+            made.dependency.append(kind.DESCRIPTOR.file.name)
+            pool.AddSerializedFile(kind.DESCRIPTOR.file.serialized_pb)
+        else:
+            added.type = kind
+    pool.AddSerializedFile(made.SerializeToString())
+    return GetMessageClass(pool.FindMessageTypeByName(f"shop.{name}"))
 
 
 def test_a_sink_that_may_not_register_finds_its_schema_or_says_so(registry: SchemaRegistry, topic: str) -> None:

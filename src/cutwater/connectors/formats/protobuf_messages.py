@@ -184,5 +184,7 @@ def _registered_imports(asked: RegistryClient, file: Any, *, adds: bool) -> list
 
 
 def _text(file: Any) -> str:
-    """A registry takes the file as its serialized descriptor."""
-    return base64.b64encode(file.serialized_pb).decode()
+    """As its .proto file reads; where that can't be told, as its descriptor, which not every registry can compare."""
+    from cutwater.connectors.formats.protobuf_text import proto_text  # needs the extra
+
+    return proto_text(file.serialized_pb) or base64.b64encode(file.serialized_pb).decode()
