@@ -11,6 +11,9 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileOptions
+from google.protobuf.descriptor_pool import DescriptorPool
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.orders_pb2 import Note, Order
@@ -153,6 +156,21 @@ def test_frames_are_those_of_other_serializers() -> None:
 
 def test_a_message_inside_another_has_a_path() -> None:
     assert [_indexes(each.DESCRIPTOR) for each in (Note, Order, Order.Item)] == [[0], [1], [1, 0]]
+
+
+@pytest.mark.parametrize(("options", "path"), [(b"", [0, 0]), (b"\xc2\xf3\x18\x01a", [0, 1])])
+def test_an_entry_of_a_map_counts_only_where_the_registry_has_a_descriptor(options: bytes, path: list[int]) -> None:
+    """A text can't hold the second options: they are the file's own."""
+    file = FileDescriptorProto(name="a.proto", syntax="proto3", options=FileOptions.FromString(options))
+    outer = file.message_type.add(name="Outer")
+    entry = outer.nested_type.add(name="AEntry", options={"map_entry": True})
+    for number, name in ((1, "key"), (2, "value")):
+        entry.field.add(name=name, number=number, type=Field.TYPE_STRING, label=Field.LABEL_OPTIONAL)
+    outer.field.add(name="a", number=1, type=Field.TYPE_MESSAGE, type_name=".Outer.AEntry", label=Field.LABEL_REPEATED)
+    outer.nested_type.add(name="Inner")
+    pool = DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    assert _indexes(pool.FindMessageTypeByName("Outer.Inner")) == path
 
 
 @pytest.mark.parametrize("message", [b"", b"\0\0\0\0", b"\x01\0\0\0\1x", b'{"n": 1}'])

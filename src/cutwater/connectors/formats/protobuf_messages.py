@@ -163,11 +163,13 @@ def _fields_of(record: Any) -> dict[str, Any]:
 
 
 def _indexes(descriptor: Any) -> list[int]:
-    """Which message of the file it is, and within that, and so on."""
+    """Which message of the registered file it is, and within that, and so on."""
     outer = descriptor.containing_type
     if outer is None:
         return [list(descriptor.file.message_types_by_name.values()).index(descriptor)]
-    return [*_indexes(outer), list(outer.nested_types).index(descriptor)]
+    # A map's entries are messages in a descriptor. A text has none, and what is made of it has them behind the others.
+    counted = [each for each in outer.nested_types if not (each.GetOptions().map_entry and _has_text(descriptor.file))]
+    return [*_indexes(outer), counted.index(descriptor)]
 
 
 def _registered_imports(asked: RegistryClient, file: Any, *, adds: bool) -> list[Reference]:
@@ -185,6 +187,14 @@ def _registered_imports(asked: RegistryClient, file: Any, *, adds: bool) -> list
 
 def _text(file: Any) -> str:
     """As its .proto file reads; where that can't be told, as its descriptor, which not every registry can compare."""
+    return _proto_text(file) or base64.b64encode(file.serialized_pb).decode()
+
+
+def _has_text(file: Any) -> bool:
+    return _proto_text(file) is not None
+
+
+def _proto_text(file: Any) -> str | None:
     from cutwater.connectors.formats.protobuf_text import proto_text  # needs the extra
 
-    return proto_text(file.serialized_pb) or base64.b64encode(file.serialized_pb).decode()
+    return proto_text(file.serialized_pb)

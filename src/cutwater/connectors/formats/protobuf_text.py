@@ -61,6 +61,7 @@ def _message(message: Any, *, proto3: bool) -> Iterator[str]:
 def _members(message: Any, *, proto3: bool) -> Iterator[str]:
     yield from _option_lines(message.options)
     entries = {each.name: each for each in message.nested_type if each.options.map_entry}
+    # In front of all maps, so that readers give the same numbers to them, whether they count the maps' entries or not.
     for nested in message.nested_type:
         if nested.name not in entries:
             yield from _message(nested, proto3=proto3)

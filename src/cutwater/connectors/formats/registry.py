@@ -239,8 +239,6 @@ class RegistryClient:
                     detail=told,
                     hint="change the schema so that old readers or writers can go on, or the subject's compatibility",
                 )
-            case 422:
-                return self._refused("refuses the schema: it is invalid", detail=told)
             case 429:
                 return self._gone(told)
             case _ if status >= 500:
