@@ -26,6 +26,8 @@ ID = {"name": "id", "type": "long"}
 CITY = {"name": "city", "type": "string", "default": "Bern"}
 OLD = {"type": "record", "name": "Order", "fields": [ID]}
 NEW = {"type": "record", "name": "Order", "fields": [ID, CITY]}
+OLD_COLUMNS = pa.schema({"id": pa.int64()})
+NEW_COLUMNS = pa.schema({"id": pa.int64(), "city": pa.string()})
 
 
 def write(spark: Any, kafka: Kafka, topic: str, value: Any, rows: list[dict[str, Any]], columns: pa.Schema) -> None:
@@ -47,10 +49,9 @@ def test_a_job_reads_orders_in_avro_from_before_and_after_their_schema_grew(
 ) -> None:
     topic = fresh_topic(kafka)
     old, new = (cw.formats.avro(schema, registry=registry.url) for schema in (OLD, NEW))
-    write(spark, kafka, topic, old, [{"id": 1}], pa.schema({"id": pa.int64()}))
+    write(spark, kafka, topic, old, [{"id": 1}], OLD_COLUMNS)
     registry.demand_compatibility(f"{topic}-value", "FULL")
-    columns = pa.schema({"id": pa.int64(), "city": pa.string()})
-    write(spark, kafka, topic, new, [{"id": 2, "city": "Rome"}], columns)
+    write(spark, kafka, topic, new, [{"id": 2, "city": "Rome"}], NEW_COLUMNS)
     newest = cw.formats.avro(registry=registry.url, typed=True)
     assert len({schema_id_of(message) for message in values(committed(kafka, topic))}) == 2
     assert read(spark, kafka, topic, newest, "id", "city") == [(1, "Bern"), (2, "Rome")]
@@ -65,13 +66,30 @@ def test_a_job_reads_orders_in_protobuf_from_before_and_after_their_schema_grew(
     old, new = (
         cw.formats.protobuf(each.Order, registry=registry.url, typed=True) for each in (older_orders_pb2, orders_pb2)
     )
-    write(spark, kafka, topic, old, [{"id": 1}], pa.schema({"id": pa.int64()}))
+    write(spark, kafka, topic, old, [{"id": 1}], OLD_COLUMNS)
     registry.demand_compatibility(f"{topic}-value", "BACKWARD")
-    columns = pa.schema({"id": pa.int64(), "city": pa.string()})
-    write(spark, kafka, topic, new, [{"id": 2, "city": "Rome"}], columns)
+    write(spark, kafka, topic, new, [{"id": 2, "city": "Rome"}], NEW_COLUMNS)
     assert len({schema_id_of(message) for message in values(committed(kafka, topic))}) == 2
     assert read(spark, kafka, topic, new, "id", "city") == [(1, None), (2, "Rome")]
     assert read(spark, kafka, topic, old, "id") == [(1,), (2,)]
+
+
+def test_orders_go_through_kafka_in_avro_and_bad_ones_aside(kafka: Kafka, registry: SchemaRegistry, spark: Any) -> None:
+    topic = fresh_topic(kafka)
+    orders = [{"id": 1, "city": "Rome"}, {"id": 2, "city": "Bern"}]
+    write(spark, kafka, topic, cw.formats.avro(NEW, registry=registry.url), orders, NEW_COLUMNS)
+    produce(kafka, topic, [b"no Avro"])
+
+    env = cw.Environment(spark=spark, parallelism=1)
+    typed = cw.formats.avro(registry=registry.url, typed=True)
+    source = cw.sources.kafka(kafka.address, topic, value=typed, bounded=True)
+    rows = env.from_source(source, on_error="dead_letter", uid="in")
+    # Which offset it has depends on the ends of transactions in front of it.
+    letters = rows.side_output("errors").map(lambda letter: (letter.record, letter.position.partition("@")[0]))
+    cities = rows.select(cw.col("city")).map(tuple)
+    assert sorted(map(str, cities.union(letters).execute_and_collect())) == sorted(
+        map(str, [("Rome",), ("Bern",), (b"no Avro", f"{topic}/0")])
+    )
 
 
 def test_a_reader_that_meets_a_new_schema_while_the_registry_is_gone_waits_for_it(
