@@ -92,16 +92,14 @@ class Maven(Package):
         return self.folder.is_dir()
 
     def install(self) -> None:
-        dependencies = "".join(
+        install_with_maven(self.folder, "copy-dependencies", "-DincludeScope=runtime", project=self._dependencies())
+
+    def _dependencies(self) -> str:
+        each_one = "".join(
             f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version></dependency>"
             for group, artifact, version in (each.split(":") for each in self.coordinates)
         )
-        install_with_maven(
-            self.folder,
-            "copy-dependencies",
-            "-DincludeScope=runtime",
-            project=f"<dependencies>{dependencies}</dependencies>",
-        )
+        return f"<dependencies>{each_one}</dependencies>"
 
 
 @dataclass(frozen=True, slots=True)

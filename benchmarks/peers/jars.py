@@ -14,9 +14,9 @@ class Alone(Maven):
 
     __slots__ = ()
 
-    def _project(self) -> str:
+    def _dependencies(self) -> str:
         nothing = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
-        return super()._project().replace("</dependency>", f"{nothing}</dependency>")
+        return super()._dependencies().replace("</dependency>", f"{nothing}</dependency>")
 
 
 #: The newest; it was made for Flink 2.2.
