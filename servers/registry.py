@@ -45,6 +45,8 @@ class SchemaRegistry(Server):
     def commands(self) -> Sequence[Command]:
         options = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.net.preferIPv4Stack=true"]
         settings = {
+            # A killed one would leave files behind in the folder that all share.
+            "java.io.tmpdir": str(self.folder),
             "quarkus.http.host": HOST,
             "quarkus.http.port": str(self.port),
             # What it has acknowledged is in the file; H2 would wait for half a second.
