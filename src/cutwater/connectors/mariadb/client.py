@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -31,29 +30,6 @@ def pymysql() -> Any:
     return client("pymysql", extra="mariadb")
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A table, and how to reach it."""
-
-    #: May hold passwords: never shown.
-    settings: Mapping[str, Any] = field(repr=False)
-    table: str
-    key: tuple[str, ...]
-    columns: tuple[str, ...] | None
-    epochs_table: str
-
-    @property
-    def title(self) -> str:
-        return f"{self.settings['host']}:{self.settings['port']}/{self.settings['database']}"
-
-    @property
-    def name(self) -> str:
-        return f"mariadb({self.title}/{self.table})"
-
-    def clear_errors(self, what: str = "") -> AbstractContextManager[None]:
-        return clear_errors(what or f'write to table "{self.table}"', self.title)
-
-
 def settings_of(url: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """What the client is given; refuses what is no address of a database."""
     try:
@@ -71,12 +47,17 @@ def settings_of(url: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, "connect_timeout": CONNECT_TIMEOUT_SECONDS, **options}
 
 
-def connect(target: Target) -> Any:
+def title_of(settings: Mapping[str, Any]) -> str:
+    """Host and database, for people."""
+    return f"{settings['host']}:{settings['port']}/{settings['database']}"
+
+
+def connect(settings: Mapping[str, Any]) -> Any:
     """A connection in autocommit: transactions are begun by name. Moments are in UTC."""
     module = pymysql()
     try:
         connection = module.connect(
-            **target.settings,
+            **settings,
             autocommit=True,
             charset="utf8mb4",
             conv={**client("pymysql.converters", extra="mariadb").conversions, **_encoders()},
@@ -85,11 +66,11 @@ def connect(target: Target) -> Any:
         # Without locks on gaps: transactions of other writers, prepared ones as well, don't make each other wait.
         execute(connection, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
     except module.Error as error:
-        number, detail = _number_of(error), _message_of(error)
+        number, detail, title = _number_of(error), _message_of(error), title_of(settings)
         if number in _REFUSED:
-            fact = f"MariaDB at {target.title} refused the connection"
+            fact = f"MariaDB at {title} refused the connection"
             raise ConfigurationError(fact, detail=detail, hint="check user, password and database") from None
-        fact = f"MariaDB at {target.title} can't be reached"
+        fact = f"MariaDB at {title} can't be reached"
         raise PeerError(fact, detail=detail, hint="check host and port, and whether the server runs") from None
     return connection
 

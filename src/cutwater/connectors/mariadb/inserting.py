@@ -4,12 +4,42 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
+from cutwater.batches import Batch
+from cutwater.connectors.bases.records import tuples_of
+from cutwater.connectors.bases.sql_database import RowLoader, SqlTable
+from cutwater.connectors.bases.two_phase import Transaction
 from cutwater.connectors.mariadb.client import quoted
 from cutwater.connectors.pickling import pickle_values, unpickle_values
 
 _LENGTH = struct.Struct("<Q")
+
+
+class InsertingLoader(RowLoader):
+    """Each batch is inserted at once."""
+
+    def __init__(self, connection: Any, table: SqlTable) -> None:
+        self._connection = connection
+        self._table = table
+        self._columns: tuple[str, ...] = ()
+
+    @property
+    def layout(self) -> tuple[str, tuple[str, ...]]:
+        return "rows", self._columns
+
+    def write(self, batch: Batch, rows: BinaryIO | None) -> None:
+        columns = self._columns or self._table.columns_for(batch)
+        values = tuples_of(batch, columns)
+        if rows is not None:
+            # A transaction that is prepared has the connection to itself, and all its rows have the same columns.
+            self._columns = columns
+            rows.write(kept(values, owner=self._table.sink_name))
+        insert_rows(self._connection, self._table.name, columns, values, key=self._table.key)
+
+    def write_kept(self, transaction: Transaction, pieces: Iterable[bytes]) -> None:
+        for rows in rows_in(pieces):
+            insert_rows(self._connection, self._table.name, transaction.columns, rows)
 
 
 def insert_rows(

@@ -1,85 +1,71 @@
-"""Is there a table that can take what the sink is going to write?"""
+"""Is there a table in MariaDB that can take what the sink is going to write, and how is it reached?"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from typing import Any
 
-from cutwater.connectors.mariadb.client import Target, connect, execute
-from cutwater.connectors.mariadb.prepared import create_epochs_table
+from cutwater.connectors.bases.sql_database import SqlConnection, SqlServer, SqlTable, no_unique_index
+from cutwater.connectors.mariadb.client import clear_errors, connect
+from cutwater.connectors.mariadb.prepared import MariaConnection
 from cutwater.errors import ConfigurationError
 
 
-def check_target(target: Target, *, prepares: bool) -> None:
-    connection = connect(target)
-    try:
-        with target.clear_errors("be checked"):
-            engine = _check_columns(connection, target)
-            if target.key:
-                _check_key(connection, target)
-            if prepares:
-                _check_prepares(connection, target, engine)
-                create_epochs_table(connection, target.epochs_table)
-    finally:
-        connection.close()
+@dataclass(frozen=True, slots=True)
+class MariaServer(SqlServer):
+    #: May hold passwords: never shown.
+    settings: Mapping[str, Any] = field(repr=False)
+    title: str
 
+    kind = "mariadb"
+    product = "MariaDB"
+    no_table_hint = "create it first; a table of another database is named with it"
 
-def _where(target: Target) -> tuple[str, tuple[str, ...]]:
-    schema, _, table = target.table.rpartition(".")
-    return "table_schema = %s AND table_name = %s", (schema or target.settings["database"], table)
+    def connect(self, table: SqlTable) -> SqlConnection:
+        return MariaConnection(connect(self.settings), table)
 
+    def clear_errors(self, what: str) -> AbstractContextManager[None]:
+        return clear_errors(what, self.title)
 
-def _check_columns(connection: Any, target: Target) -> str:
-    where, values = _where(target)
-    tables = execute(connection, f"SELECT engine FROM information_schema.tables WHERE {where}", values)
-    if not tables:
-        raise ConfigurationError(
-            f'MariaDB at {target.title} has no table "{target.table}"',
-            hint="create it first; a table of another database is named with it",
+    def columns(self, connection: SqlConnection, table: SqlTable) -> Sequence[str] | None:
+        if not self._described(connection, table, "table_name", "tables"):
+            return None
+        found = self._described(connection, table, "column_name", "columns", "ORDER BY ordinal_position")
+        return [name for (name,) in found]
+
+    def check_key(self, connection: SqlConnection, table: SqlTable) -> None:
+        found = self._described(
+            connection, table, "GROUP_CONCAT(column_name)", "statistics", "AND non_unique = 0 GROUP BY index_name"
         )
-    found = execute(
-        connection,
-        f"SELECT column_name FROM information_schema.columns WHERE {where} ORDER BY ordinal_position",
-        values,
-    )
-    names = [row[0] for row in found]
-    missing = [name for name in (*(target.columns or ()), *target.key) if name not in names]
-    if missing:
-        raise ConfigurationError(
-            f'table "{target.table}" of MariaDB at {target.title} has no column {missing[0]!r}',
-            detail=f"its columns are {', '.join(names)}",
-        )
-    return str(tables[0][0])
+        if set(table.key) not in [set(columns.split(",")) for (columns,) in found]:
+            unique = "; ".join(columns for (columns,) in found)
+            raise no_unique_index(table, unique=unique, statement="CREATE UNIQUE INDEX … ON")
 
+    def check_prepares(self, connection: SqlConnection, table: SqlTable) -> None:
+        ((engine,),) = self._described(connection, table, "engine", "tables")
+        if engine != "InnoDB":
+            raise ConfigurationError(
+                f"{table} has no transactions",
+                detail=f"its engine is {engine}",
+                hint=f"ALTER TABLE {table.name} ENGINE=InnoDB",
+            )
+        ((version,),) = connection.execute("SELECT VERSION()")
+        number = tuple(int(part) for part in version.split("-")[0].split(".")[:2])
+        if "MariaDB" in version and number < (10, 5):
+            raise ConfigurationError(
+                f"{self} is too old for exactly once",
+                detail=f"version {version} rolls a prepared transaction back when its connection ends",
+                hint='use 10.5 or newer, or delivery="upsert"',
+            )
 
-def _check_key(connection: Any, target: Target) -> None:
-    where, values = _where(target)
-    found = execute(
-        connection,
-        f"SELECT GROUP_CONCAT(column_name) FROM information_schema.statistics WHERE {where} AND non_unique = 0 "
-        "GROUP BY index_name",
-        values,
-    )
-    if set(target.key) not in [set(row[0].split(",")) for row in found]:
-        raise ConfigurationError(
-            f'table "{target.table}" of MariaDB at {target.title} has no unique index on the key '
-            f"({', '.join(target.key)})",
-            detail=f"unique: {'; '.join(row[0] for row in found) or 'nothing'}",
-            hint=f"CREATE UNIQUE INDEX … ON {target.table} ({', '.join(target.key)})",
-        )
-
-
-def _check_prepares(connection: Any, target: Target, engine: str) -> None:
-    if engine != "InnoDB":
-        raise ConfigurationError(
-            f'table "{target.table}" of MariaDB at {target.title} has no transactions',
-            detail=f"its engine is {engine}",
-            hint=f"ALTER TABLE {target.table} ENGINE=InnoDB",
-        )
-    version = str(execute(connection, "SELECT VERSION()")[0][0])
-    number = tuple(int(part) for part in version.split("-")[0].split(".")[:2])
-    if "MariaDB" in version and number < (10, 5):
-        raise ConfigurationError(
-            f"MariaDB at {target.title} is too old for exactly once",
-            detail=f"version {version} rolls a prepared transaction back when its connection ends",
-            hint='use 10.5 or newer, or delivery="upsert"',
+    def _described(
+        self, connection: SqlConnection, table: SqlTable, what: str, where: str, rest: str = ""
+    ) -> Sequence[Sequence[Any]]:
+        """What MariaDB says about the table."""
+        schema, _, name = table.name.rpartition(".")
+        return connection.execute(
+            f"SELECT {what} FROM information_schema.{where} WHERE table_schema = %s AND table_name = %s {rest}",
+            (schema or self.settings["database"], name),
         )

@@ -1,4 +1,4 @@
-"""How are prepared transactions of PostgreSQL committed, rolled back, and known to be done?"""
+"""How are transactions of PostgreSQL prepared, committed, rolled back, and known to be done?"""
 
 from __future__ import annotations
 
@@ -6,96 +6,70 @@ from collections.abc import Sequence
 from typing import Any
 
 from cutwater.connectors.bases.extras import client
-from cutwater.connectors.bases.two_phase import Database, Transaction
-from cutwater.connectors.contract import Pieces
-from cutwater.connectors.postgres.client import clear_errors, connect, psycopg, table_name
-from cutwater.connectors.postgres.copying import copy_encoded
+from cutwater.connectors.bases.sql_database import Refusal, SqlConnection, SqlTable
+from cutwater.connectors.postgres.client import psycopg, table_name
+from cutwater.connectors.postgres.loading import CopyingLoader, UpsertingLoader
 
 
-class PostgresDatabase(Database):
-    """One connection, in autocommit."""
+class PostgresConnection(SqlConnection):
+    loader: CopyingLoader
 
-    def __init__(self, dsn: str, title: str, table: str, epochs_table: str) -> None:
-        self._title = title
-        self._table = table
-        self._epochs_table = epochs_table
-        self._connection = connect(dsn, title)
+    def __init__(self, connection: Any, table: SqlTable) -> None:
+        super().__init__(table, (UpsertingLoader if table.key else CopyingLoader)(connection, table))
+        self._connection = connection
+
+    def execute(self, statement: str, values: Sequence[Any] | None = None) -> Sequence[Sequence[Any]]:
+        cursor = self._connection.execute(statement, values)
+        return cursor.fetchall() if cursor.description else ()
+
+    def quoted(self, name: str) -> str:
+        text: str = table_name(name).as_string(self._connection)
+        return text
+
+    def create_epochs_table(self) -> None:
+        errors = psycopg().errors
+        try:
+            self.execute(
+                f"CREATE TABLE IF NOT EXISTS {self.quoted(self.table.epochs_table)} (writer text NOT NULL, "
+                "number bigint NOT NULL, written_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (writer, number))"
+            )
+        except (errors.UniqueViolation, errors.DuplicateTable):
+            return  # another job made it at the same moment
+
+    def begin_to_prepare(self, name: str) -> None:
+        self.execute("BEGIN")
+
+    def prepare(self, name: str) -> None:
+        self.execute(f"PREPARE TRANSACTION {self._literal(name)}")
 
     def commit(self, name: str) -> bool:
-        return self._end("COMMIT PREPARED", name)
+        return self.end_prepared(f"COMMIT PREPARED {self._literal(name)}", what=f"commit prepared transaction {name}")
 
     def roll_back(self, name: str) -> bool:
-        return self._end("ROLLBACK PREPARED", name)
+        return self.end_prepared(
+            f"ROLLBACK PREPARED {self._literal(name)}", what=f"rollback prepared transaction {name}"
+        )
 
-    def _end(self, verb: str, name: str) -> bool:
+    def names_of_prepared(self) -> Sequence[str]:
+        found = self.execute(
+            "SELECT gid FROM pg_prepared_xacts WHERE database = current_database() AND gid LIKE 'cutwater-%'"
+        )
+        return [row[0] for row in found]
+
+    def refusal(self, error: Exception) -> Refusal | None:
         errors = psycopg().errors
-        with clear_errors(f"{verb.lower()} transaction {name}", self._title):
-            try:
-                self._execute(f"{verb} {{}}", client("psycopg.sql", extra="postgres").Literal(name))
-            except (errors.UndefinedObject, errors.ObjectNotInPrerequisiteState):  # the latter: it is busy
-                return False
-        return True
-
-    def prepared(self) -> Sequence[str]:
-        with clear_errors("list prepared transactions", self._title):
-            found = self._connection.execute(
-                "SELECT gid FROM pg_prepared_xacts WHERE database = current_database() AND gid LIKE 'cutwater-%'"
-            )
-            return [row[0] for row in found]
-
-    def recorded(self, writer: str) -> int | None:
-        with clear_errors(f'read table "{self._epochs_table}"', self._title):
-            try:
-                found = self._execute("SELECT max(number) FROM {} WHERE writer = %s", self._epochs, values=(writer,))
-            except psycopg().errors.UndefinedTable:
-                return None
-            number: int | None = found.fetchone()[0]
-            return number
-
-    def forget(self, writer: str, *, below: int) -> None:
-        with clear_errors(f'delete from table "{self._epochs_table}"', self._title):
-            self._execute("DELETE FROM {} WHERE writer = %s AND number < %s", self._epochs, values=(writer, below))
-
-    def write_anew(self, transaction: Transaction, pieces: Pieces) -> None:
-        with clear_errors(f'write to table "{self._table}"', self._title):
-            create_epochs_table(self._connection, self._epochs_table)
-            try:
-                with self._connection.transaction():
-                    record(self._connection, self._epochs_table, transaction)
-                    table = table_name(self._table)
-                    copy_encoded(self._connection, table, transaction.columns, transaction.encoding, pieces())
-            except psycopg().errors.UniqueViolation:
-                # Another process was faster; or it is the user's own key that is taken.
-                if (number := self.recorded(transaction.writer)) is None or number < transaction.number:
-                    raise
+        if isinstance(error, errors.UndefinedTable):
+            return Refusal.NO_SUCH_TABLE
+        if isinstance(error, errors.UniqueViolation):
+            return Refusal.TAKEN
+        if isinstance(error, errors.UndefinedObject | errors.ObjectNotInPrerequisiteState):  # the latter: it is busy
+            return Refusal.NOT_PREPARED
+        return None
 
     def close(self) -> None:
         self._connection.close()
+        self.loader.abandon()
 
-    @property
-    def _epochs(self) -> Any:
-        return table_name(self._epochs_table)
-
-    def _execute(self, statement: str, *names: Any, values: Sequence[Any] | None = None) -> Any:
-        sql = client("psycopg.sql", extra="postgres")
-        return self._connection.execute(sql.SQL(statement).format(*names), values)
-
-
-def create_epochs_table(connection: Any, epochs_table: str) -> None:
-    errors = psycopg().errors
-    sql = client("psycopg.sql", extra="postgres")
-    statement = sql.SQL(
-        "CREATE TABLE IF NOT EXISTS {} (writer text NOT NULL, number bigint NOT NULL, "
-        "written_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (writer, number))"
-    )
-    try:
-        connection.execute(statement.format(table_name(epochs_table)))
-    except (errors.UniqueViolation, errors.DuplicateTable):
-        return  # another job made it at the same moment
-
-
-def record(connection: Any, epochs_table: str, transaction: Transaction) -> None:
-    """In the open transaction: whoever sees this row sees the transaction's rows."""
-    sql = client("psycopg.sql", extra="postgres")
-    statement = sql.SQL("INSERT INTO {} (writer, number) VALUES (%s, %s)").format(table_name(epochs_table))
-    connection.execute(statement, (transaction.writer, transaction.number))
+    def _literal(self, text: str) -> str:
+        literal: str = client("psycopg.sql", extra="postgres").Literal(text).as_string(self._connection)
+        return literal
