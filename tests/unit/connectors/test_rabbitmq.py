@@ -15,7 +15,7 @@ from cutwater.connectors.contract import Delivery, Replay
 from cutwater.connectors.failures import PeerError
 from cutwater.connectors.rabbitmq.link import translated
 from cutwater.connectors.rabbitmq.publisher import Confirms
-from cutwater.connectors.rabbitmq.queue_source import SeenIds
+from cutwater.connectors.rabbitmq.seen_ids import SeenIds
 from cutwater.errors import ConfigurationError
 
 URL = "amqp://someone:hidden@example.org:5672/%2F"

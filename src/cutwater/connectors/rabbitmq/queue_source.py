@@ -11,17 +11,17 @@ that were: what comes again is recognised, and dropped.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
-from collections.abc import Iterable
 from typing import Any, Literal
 
 import pyarrow as pa
 
-from cutwater.connectors.bases.decoding import Decoded, Decoder, Place, Value, decoder_of, settled
-from cutwater.connectors.bases.fetching import FETCH_WAIT_SECONDS, Fetched, Fetcher, FetchingReader
-from cutwater.connectors.contract import Discovery, ReaderContext, Replay, Source, SplitReader
-from cutwater.connectors.rabbitmq.link import Consumer, Link, Message, address_of, check_url
+from cutwater.connectors.bases.decoding import Decoded, Decoder, Place, Value, settled
+from cutwater.connectors.bases.fetching import Fetched, FetchingReader
+from cutwater.connectors.contract import Discovery, ReaderContext, Replay, SplitReader
+from cutwater.connectors.rabbitmq.link import Consumer, Link, Message, check_url
+from cutwater.connectors.rabbitmq.reading import ConsumingFetcher, RabbitMQSource
+from cutwater.connectors.rabbitmq.seen_ids import SeenIds
 from cutwater.connectors.settings import check_choice, check_name, check_positive
 from cutwater.errors import ConfigurationError, SchemaError
 from cutwater.protocol.splits import Split
@@ -75,11 +75,8 @@ def rabbitmq(
     )  # fmt: skip
 
 
-class RabbitMQQueueSource(Source):
+class RabbitMQQueueSource(RabbitMQSource):
     """One split: the queue. Two tasks would not know each other's ids when a message changes from one to the other."""
-
-    eager = True
-    can_tolerate = True
 
     def __init__(
         self,
@@ -92,22 +89,15 @@ class RabbitMQQueueSource(Source):
         prefetch: int,
         remember: int,
     ) -> None:
-        self.url = url
+        super().__init__(url, value=value, schema=schema, prefetch=prefetch)
         self.queue = queue
         self.id = id
-        self.prefetch = prefetch
         self.replay = Replay.REDELIVERED if id is None else Replay.REPLAYABLE
-        self._value = value
-        self._schema = schema
         self._remember = remember
 
     @property
     def name(self) -> str:
         return f"rabbitmq({self.queue})"
-
-    @property
-    def schema(self) -> pa.Schema | None:
-        return self._schema
 
     def check(self) -> None:
         link = Link(self.url)
@@ -117,12 +107,12 @@ class RabbitMQQueueSource(Source):
             link.close()
 
     def discover(self, parallelism: int) -> Discovery:
-        return Discovery((Split(f"{address_of(self.url)}/{self.queue}", b""),), complete=True)
+        return self.only_split(self.queue, b"")
 
     def reader(self, split: Split, position: Any, context: ReaderContext) -> SplitReader:
         number, ids = (0, ()) if position is None else position
         seen = SeenIds(number, ids, remember=self._remember)
-        fetcher = QueueFetcher(self, decoder_of(self._value, self._schema, tolerant=context.tolerant), seen)
+        fetcher = QueueFetcher(self, self.decoder(context), seen)
         return QueueReader(fetcher, number, seen, context, name=f'source "{self.name}"')
 
 
@@ -142,14 +132,13 @@ class QueueReader(FetchingReader):
         super().checkpoint_completed(position[0])
 
 
-class QueueFetcher(Fetcher):
+class QueueFetcher(ConsumingFetcher):
     """A consumer that acknowledges late. Messages are numbered as they come, also those that are dropped."""
 
     def __init__(self, source: RabbitMQQueueSource, decoder: Decoder, seen: SeenIds) -> None:
+        super().__init__(decoder)
         self._source = source
-        self._decoder = decoder
         self._seen = seen
-        self._consumer: Consumer | None = None
         self._number = 0
         #: The last number of a batch, and its tag; tags belong to one connection.
         self._unacknowledged: deque[tuple[int, int]] = deque()
@@ -165,8 +154,7 @@ class QueueFetcher(Fetcher):
         self._consumer = Consumer(source.url, source.queue, prefetch=source.prefetch, alone=alone)
 
     def fetch(self, limit: int) -> Fetched | None:
-        assert self._consumer is not None, "not connected"
-        messages = self._consumer.take(limit, wait_seconds=FETCH_WAIT_SECONDS)
+        messages = self.take(limit)
         if not messages:
             return None
         number = self._number + len(messages)
@@ -177,23 +165,13 @@ class QueueFetcher(Fetcher):
         return Fetched(number, decoded.batch, lag=self._lag, unreadable=decoded.unreadable)
 
     def acknowledge(self, position: int) -> None:
-        assert self._consumer is not None, "not connected"
         tag = None
         while self._unacknowledged and self._unacknowledged[0][0] <= position:
             _, tag = self._unacknowledged.popleft()
         if tag is not None:
-            self._consumer.acknowledge(tag)
-            self._lag = self._consumer.waiting()
+            self.consumer.acknowledge(tag)
+            self._lag = self.consumer.waiting()
         self._seen.acknowledged(position)
-
-    def keep_alive(self) -> None:
-        if self._consumer is not None:
-            self._consumer.link.turn()
-
-    def close(self) -> None:
-        if self._consumer is not None:
-            self._consumer.close()
-            self._consumer = None
 
     def _only_new(self, messages: list[Message], property: str, number: int) -> list[Message]:  # noqa: A002
         ids = [getattr(message.properties, property) for message in messages]
@@ -216,42 +194,3 @@ class QueueFetcher(Fetcher):
 
         place = Place(lambda position: f'message {position} of queue "{self._source.queue}"', position)
         return self._decoder.decode([message.body for message in messages], place)
-
-
-class SeenIds:
-    """Which ids were seen up to which number? Bounded: of acknowledged messages, only the last ones are remembered.
-
-    The reader's thread adds, the loop's thread asks.
-    """
-
-    def __init__(self, number: int, ids: Iterable[str], *, remember: int) -> None:
-        self._lock = threading.Lock()
-        self._remember = remember
-        #: In the order of their messages; the number is that behind the last of them.
-        self._batches: deque[tuple[int, list[str]]] = deque([(number, list(ids))])
-        self._all = set(self._batches[0][1])
-
-    def add(self, ids: list[str], number: int) -> list[int]:
-        """The indexes of those that were not seen before."""
-        with self._lock:
-            new: list[int] = []
-            for index, each in enumerate(ids):
-                if each not in self._all:
-                    self._all.add(each)
-                    new.append(index)
-            self._batches.append((number, [ids[index] for index in new]))
-            return new
-
-    def up_to(self, number: int) -> list[str]:
-        """All that are remembered of the messages up to this number."""
-        with self._lock:
-            return [each for batch_number, ids in self._batches if batch_number <= number for each in ids]
-
-    def acknowledged(self, number: int) -> None:
-        """Messages up to this number need not come again."""
-        with self._lock:
-            count = sum(len(ids) for batch_number, ids in self._batches if batch_number <= number)
-            while count - len(self._batches[0][1]) >= self._remember:
-                _, ids = self._batches.popleft()
-                self._all.difference_update(ids)
-                count -= len(ids)

@@ -12,11 +12,12 @@ from typing import Any, Literal
 import msgspec
 import pyarrow as pa
 
-from cutwater.connectors.bases.decoding import Decoder, Place, Value, decoder_of, settled
-from cutwater.connectors.bases.fetching import FETCH_WAIT_SECONDS, Fetched, Fetcher, FetchingReader
-from cutwater.connectors.contract import Discovery, ReaderContext, Source, SplitReader
+from cutwater.connectors.bases.decoding import Decoder, Place, Value, settled
+from cutwater.connectors.bases.fetching import Fetched, FetchingReader
+from cutwater.connectors.contract import Discovery, ReaderContext, SplitReader
 from cutwater.connectors.failures import PeerError
 from cutwater.connectors.rabbitmq.link import Consumer, Link, address_of, check_url
+from cutwater.connectors.rabbitmq.reading import ConsumingFetcher, RabbitMQSource
 from cutwater.connectors.settings import check_name, check_positive
 from cutwater.errors import ConfigurationError, RecoveryRefusedError
 from cutwater.protocol.splits import Split
@@ -65,11 +66,8 @@ def rabbitmq_stream(
     return RabbitMQStreamSource(url, stream, start=start, value=value, schema=schema, prefetch=prefetch)
 
 
-class RabbitMQStreamSource(Source):
+class RabbitMQStreamSource(RabbitMQSource):
     """One split: the stream. Its payload says where it begins."""
-
-    eager = True
-    can_tolerate = True
 
     def __init__(
         self,
@@ -81,20 +79,13 @@ class RabbitMQStreamSource(Source):
         schema: pa.Schema | None,
         prefetch: int,
     ) -> None:
-        self.url = url
+        super().__init__(url, value=value, schema=schema, prefetch=prefetch)
         self.stream = stream
-        self.prefetch = prefetch
         self._start: StreamStart = start
-        self._value = value
-        self._schema = schema
 
     @property
     def name(self) -> str:
         return f"rabbitmq_stream({self.stream})"
-
-    @property
-    def schema(self) -> pa.Schema | None:
-        return self._schema
 
     def check(self) -> None:
         link = Link(self.url)
@@ -115,8 +106,7 @@ class RabbitMQStreamSource(Source):
             link.close()
 
     def discover(self, parallelism: int) -> Discovery:
-        split = Split(f"{address_of(self.url)}/{self.stream}", msgspec.msgpack.encode(self._first_offset()))
-        return Discovery((split,), complete=True)
+        return self.only_split(self.stream, msgspec.msgpack.encode(self._first_offset()))
 
     def _first_offset(self) -> int | str | datetime:
         """A number, where one can be had, and one for all attempts: later "next" would be another place."""
@@ -144,19 +134,17 @@ class RabbitMQStreamSource(Source):
         return offsets
 
     def reader(self, split: Split, position: Any, context: ReaderContext) -> SplitReader:
-        decoder = decoder_of(self._value, self._schema, tolerant=context.tolerant)
-        fetcher = StreamFetcher(self, msgspec.msgpack.decode(split.payload), decoder)
+        fetcher = StreamFetcher(self, msgspec.msgpack.decode(split.payload), self.decoder(context))
         return FetchingReader(fetcher, position, context, name=f'source "{self.name}"')
 
 
-class StreamFetcher(Fetcher):
+class StreamFetcher(ConsumingFetcher):
     """A consumer from an offset. A position is the offset of the next message."""
 
     def __init__(self, source: RabbitMQStreamSource, start: Any, decoder: Decoder) -> None:
+        super().__init__(decoder)
         self._source = source
         self._start: StreamStart = start
-        self._decoder = decoder
-        self._consumer: Consumer | None = None
         self._next: int | None = None
 
     def connect(self, position: Any) -> None:
@@ -166,11 +154,10 @@ class StreamFetcher(Fetcher):
         self._consumer = Consumer(source.url, source.stream, prefetch=source.prefetch, arguments={OFFSET: start})
 
     def fetch(self, limit: int) -> Fetched | None:
-        assert self._consumer is not None, "not connected"
-        messages = self._consumer.take(limit, wait_seconds=FETCH_WAIT_SECONDS)
+        messages = self.take(limit)
         if not messages:
             return None
-        self._consumer.acknowledge(messages[-1].method.delivery_tag)
+        self.consumer.acknowledge(messages[-1].method.delivery_tag)
         offsets = [message.properties.headers[OFFSET] for message in messages]
         bodies = [message.body for message in messages]
         if self._next is not None and offsets[0] != self._next:
@@ -201,12 +188,3 @@ class StreamFetcher(Fetcher):
                 detail=f"offset {wanted} was next, the oldest that there is is {oldest[0]}",
                 hint="keep messages for longer (x-max-age, x-max-length-bytes), or begin anew",
             )
-
-    def keep_alive(self) -> None:
-        if self._consumer is not None:
-            self._consumer.link.turn()
-
-    def close(self) -> None:
-        if self._consumer is not None:
-            self._consumer.close()
-            self._consumer = None
