@@ -79,7 +79,7 @@ def redis_stream(
     return PlainStreamSink(address, stream, maxlen)
 
 
-class ExactStreamSink(WriteAheadSink):
+class StreamSink(Sink):
     def __init__(self, address: Address, stream: str, maxlen: int | None) -> None:
         self._address = address
         self._stream = stream
@@ -92,6 +92,8 @@ class ExactStreamSink(WriteAheadSink):
     def check(self, *, restores: bool = False) -> None:
         check_stream(self._address, self._stream)
 
+
+class ExactStreamSink(StreamSink, WriteAheadSink):
     def encode(self, batch: Batch) -> Sequence[Any]:
         return list(map(fields_of, rows_of(batch)))
 
@@ -105,19 +107,7 @@ class ExactStreamSink(WriteAheadSink):
                 append(keys=(self._stream, EPOCHS_KEY), args=(epoch.writer, progress, self._maxlen or "", *words))
 
 
-class PlainStreamSink(Sink):
-    def __init__(self, address: Address, stream: str, maxlen: int | None) -> None:
-        self._address = address
-        self._stream = stream
-        self._maxlen = maxlen
-
-    @property
-    def name(self) -> str:
-        return f"redis_stream({self._stream})"
-
-    def check(self, *, restores: bool = False) -> None:
-        check_stream(self._address, self._stream)
-
+class PlainStreamSink(StreamSink):
     def writer(self, context: WriterContext) -> SinkWriter:
         return SendingWriter(self, EntrySender(self._address, self._stream, self._maxlen), context)
 
