@@ -30,10 +30,9 @@ check: $(READY)  ## format, lint, types, layering, unit and property tests, 100 
 
 test: check  ## check, then simulation, fuzz tests (a minute), pipelines, real Spark and servers (65 minutes)
 	$(PYTEST) -q -n $(WORKERS) tests/simulation tests/fuzz
-	$(PYTEST) -q -n $(WORKERS) --dist loadfile tests/pipelines
 	$(BIN)/cutwater simulate --seeds 1000 --from 100
 	$(BIN)/python -m servers.install
-	$(PYTEST) -q tests/spark tests/services
+	$(PYTEST) -q -n $(WORKERS) --dist loadfile tests/pipelines tests/spark tests/services
 
 test-elasticsearch: $(READY)  ## the sink for Elasticsearch, on a real one: fetches 600 MB the first time
 	$(BIN)/python -m servers.install elasticsearch

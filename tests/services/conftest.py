@@ -170,13 +170,21 @@ def running(server: type[AnyServer], config: pytest.Config) -> Iterator[AnyServe
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
-    """The last line says which servers were missing, below pytest's own summary."""
+    """The last line says which servers were missing, below pytest's own summary. A worker tells the one that prints."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["missing"] = session.config.stash.get(MISSING, {})
     yield
     missing = session.config.stash.get(MISSING, {})
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if missing and reporter is not None:
         names = ", ".join(f"{name} ({reason})" for name, reason in missing.items())
         reporter.write_line(f"servers that could not be had: {names}")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A worker of xdist has ended."""
+    node.config.stash.setdefault(MISSING, {}).update(getattr(node, "workeroutput", {}).get("missing", {}))
 
 
 @pytest.fixture(scope="session")
