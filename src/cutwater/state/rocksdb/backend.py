@@ -81,8 +81,10 @@ class RocksBackend(KeyedBackend):
         self._restored_kinds: dict[str, str] = {}
         self._entries: dict[str, Entries] = {}
         self._timers: dict[str, HeapTimerState] = {}
-        #: Files that are on the storage, by their name here: those of the last completed checkpoint.
+        #: Files that are on the storage, by their name here: those of the last checkpoint that we know to be complete.
         self._stored: dict[str, StoredFile] = {}
+        self._completed = CheckpointId(0)
+        #: Those of later ones, whose fate we don't know.
         self._written: dict[CheckpointId, dict[str, StoredFile]] = {}
         #: The same, as background threads report it: a queue, since they may do so at any moment.
         self._reported: deque[tuple[CheckpointId, dict[str, StoredFile]]] = deque()
@@ -173,19 +175,32 @@ class RocksBackend(KeyedBackend):
         self._database.freeze(folder)
         kinds = {**self._restored_kinds, **self._kinds}
         return FrozenDatabase(
-            folder, self._groups, kinds, self.expired_at_ms(), dict(self._stored), self._reported.append
+            folder, self._groups, kinds, self.expired_at_ms(), self._not_to_upload(), self._reported.append
         )
 
     def checkpoint_completed(self, checkpoint: CheckpointId) -> None:
         """From now on the files of this checkpoint need not be uploaded again."""
-        while self._reported:
-            written, files = self._reported.popleft()
-            self._written[written] = files
+        self._take_reports()
         stored = self._written.pop(checkpoint, None)
         if stored is not None:
             self._stored = stored
+        self._completed = checkpoint
         for older in [other for other in self._written if other < checkpoint]:
             del self._written[older]
+
+    def _not_to_upload(self) -> dict[str, StoredFile]:
+        """A later checkpoint may have completed, and the one that we know of be deleted, before we hear of it: then only
+        files are left that the later one names, too.
+        """
+        self._take_reports()
+        later = self._written.values()
+        return {name: file for name, file in self._stored.items() if all(files.get(name) == file for files in later)}
+
+    def _take_reports(self) -> None:
+        while self._reported:
+            written, files = self._reported.popleft()
+            if written >= self._completed:
+                self._written[written] = files
 
     def restore(self, restored: RestoredState) -> None:
         for _ in restored.chunks:
