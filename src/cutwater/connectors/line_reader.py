@@ -7,9 +7,11 @@ with \\n or \\r\\n; the last one may have no end. A compressed file is one range
 
 from __future__ import annotations
 
+import io
 import os
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, ClassVar, TypeVar
 
 import msgspec
 
@@ -23,9 +25,9 @@ from cutwater.errors import StorageError
 
 T = TypeVar("T")
 
-#: Read ahead at a time; what bounds the memory, whatever the limit of records.
-_BLOCK_BYTES = 1 << 20
-_decode_json = msgspec.json.Decoder().decode
+#: Read ahead at a time; what bounds the memory, whatever the limit of records. Small enough for the processor's cache:
+#: with 1 MiB a line takes half as long again.
+_BLOCK_BYTES = 1 << 18
 
 
 def _text(line: bytes) -> str:
@@ -52,20 +54,20 @@ class PlainLines:
         skipped_bytes = len(self._file.readline())
         return min(start - 1 + skipped_bytes, self._part.size_bytes)
 
-    def read_block(self) -> list[bytes]:
-        """The next lines that start in the range; none: there are no more."""
+    def read_block(self) -> bytes:
+        """The next lines that start in the range; empty: there are no more."""
         if self.offset >= self._part.end:
-            return []
-        lines = self._file.readlines(min(_BLOCK_BYTES, self._part.end - self.offset))
-        end = self.offset + sum(map(len, lines))
-        if end < self._part.size_bytes and not (lines and lines[-1].endswith(b"\n")):
+            return b""
+        block = self._file.read(min(_BLOCK_BYTES, self._part.end - self.offset))
+        if not block.endswith(b"\n"):
+            block += self._file.readline()
+        end = self.offset + len(block)
+        if end < self._part.size_bytes and not block.endswith(b"\n"):
             raise file_shrank(self._part, self._file.seek(0, os.SEEK_END))
-        while end - len(lines[-1]) >= self._part.end:
-            end -= len(lines.pop())
         if end > self._part.size_bytes:  # appended to after discovery, to a line without end
-            lines[-1] = lines[-1][: self._part.size_bytes - end]
-        self.offset = min(end, self._part.size_bytes)
-        return lines
+            block = block[: self._part.size_bytes - self.offset]
+        self.offset += len(block)
+        return block
 
     @property
     def ended(self) -> bool:
@@ -96,11 +98,11 @@ class CompressedLines:
                 )
             self.offset += len(skipped)
 
-    def read_block(self) -> list[bytes]:
-        lines = self._guarded(lambda: self._text.readlines(_BLOCK_BYTES))
-        self.offset += sum(map(len, lines))
-        self.ended = not lines
-        return lines
+    def read_block(self) -> bytes:
+        block = self._guarded(lambda: self._text.read(_BLOCK_BYTES) + self._text.readline())
+        self.offset += len(block)
+        self.ended = not block
+        return block
 
     def _guarded(self, read: Callable[[], T]) -> T:
         try:
@@ -124,39 +126,39 @@ def _opened(part: FilePart) -> BinaryIO:
         raise StorageError(f"file {part.path!r} can't be read", detail=str(error)) from error
 
 
-class LineReader(SplitReader):
-    """Gives each line as str. Position: the byte offset of the next line, in the text if the file is compressed."""
+class _BlockReader(SplitReader):
+    """Reads a block of lines at a time, and hands them out in batches.
+
+    Position: the byte offset of the next line, in the text if the file is compressed.
+    """
+
+    decode_line: ClassVar[Callable[..., Any]]
 
     def __init__(
-        self,
-        part: FilePart,
-        position: int | None,
-        compression: Compression = "none",
-        *,
-        tolerant: bool = False,
-        decode_line: Callable[[bytes], Any] = _text,
+        self, part: FilePart, position: int | None, compression: Compression = "none", *, tolerant: bool = False
     ) -> None:
         self._part = part
-        self._one_by_one = ValueDecoder(decode_line, tolerant=tolerant)
+        self._one_by_one = ValueDecoder(self.decode_line, tolerant=tolerant)
         self._unreadable: Sequence[Unreadable] = ()
         self._source: PlainLines | CompressedLines = (
             PlainLines(part, position) if compression == "none" else CompressedLines(part, compression, position)
         )
-        self._lines: list[bytes] = []
+        #: Of the block that was read last.
+        self._lines: list[Any] = []
         self._next = 0
         self._offset = self._source.offset
 
     def read(self, limit: int, now_seconds: float) -> Batch | None:
         while not self.finished:
             if self._next == len(self._lines):
-                self._lines = self._source.read_block()
+                self._lines = self.split(self._source.read_block())
                 self._next = 0
             lines = self._lines[self._next : self._next + limit]
             if not lines:
                 continue
             decoded = self.decode(lines)
             self._next += len(lines)
-            self._offset += sum(map(len, lines))
+            self._offset += self.size_bytes(lines)
             if decoded.batch is not None or decoded.unreadable:
                 self._unreadable = decoded.unreadable
                 return decoded.batch
@@ -166,20 +168,17 @@ class LineReader(SplitReader):
         unreadable, self._unreadable = self._unreadable, ()
         return unreadable
 
-    def decode(self, lines: list[bytes]) -> Decoded:
+    def split(self, block: bytes) -> list[Any]:
+        """The lines of a block, as `decode` wants them."""
+        return io.BytesIO(block).readlines()
+
+    @abstractmethod
+    def decode(self, lines: list[Any]) -> Decoded:
         """The values of the lines, which are the next ones to be read."""
-        data = b"".join(lines)
-        try:
-            text = data.decode()
-        except UnicodeDecodeError:
-            return self._one_by_one.decode(lines, self._place(lines))
-        values = text.split("\n")
-        unended = values.pop()
-        if "\r" in text:
-            values = [value.removesuffix("\r") for value in values]
-        if unended:
-            values.append(unended)
-        return Decoded(ObjectBatch(values))
+
+    def size_bytes(self, lines: list[Any]) -> int:
+        """Of lines that were decoded last, with their ends."""
+        return sum(map(len, lines))
 
     def _place(self, lines: Sequence[bytes]) -> Place:
         first = self._offset
@@ -205,15 +204,12 @@ class LineReader(SplitReader):
         self._source.close()
 
 
-class JsonLineReader(LineReader):
-    """Gives the value of each line (a dict, for most); blank lines are skipped. Position: a byte offset."""
+class JsonLineReader(_BlockReader):
+    """Gives the value of each line (a dict, for most); blank lines are skipped."""
 
-    def __init__(
-        self, part: FilePart, position: int | None, compression: Compression = "none", *, tolerant: bool = False
-    ) -> None:
-        super().__init__(part, position, compression, tolerant=tolerant, decode_line=_decode_json)
+    decode_line = staticmethod(msgspec.json.Decoder().decode)
 
-    def decode(self, lines: list[bytes]) -> Decoded:
+    def decode(self, lines: list[Any]) -> Decoded:
         place = self._place(lines)
         written = [index for index, line in enumerate(lines) if not line.isspace()]
         if not written:
@@ -222,6 +218,42 @@ class JsonLineReader(LineReader):
             lines, full = [lines[index] for index in written], place
             place = Place(full.told, lambda index: full.position(written[index]), lambda index: lines[index].strip())
         return self._one_by_one.decode(lines, place)
+
+
+class LineReader(_BlockReader):
+    """Gives each line as str. A block is decoded as a whole: the only object that a line costs is its text."""
+
+    decode_line = staticmethod(_text)
+
+    def split(self, block: bytes) -> list[Any]:
+        """Texts without their ends; or, if not all can be decoded, bytes."""
+        self._one_byte_each = block.isascii()
+        self._has_returns = b"\r" in block
+        self._last_has_end = block.endswith(b"\n")
+        try:
+            lines = block.decode().split("\n")
+        except UnicodeDecodeError:
+            return super().split(block)
+        if not lines[-1]:
+            lines.pop()
+        return lines
+
+    def decode(self, lines: list[Any]) -> Decoded:
+        if isinstance(lines[0], bytes):
+            return self._one_by_one.decode(lines, self._place(lines))
+        if not self._has_returns:
+            return Decoded(ObjectBatch(lines))
+        values = [line.removesuffix("\r") for line in lines]
+        if not self._last_has_end and self._next + len(lines) == len(self._lines):
+            values[-1] = lines[-1]
+        return Decoded(ObjectBatch(values))
+
+    def size_bytes(self, lines: list[Any]) -> int:
+        if isinstance(lines[0], bytes):
+            return super().size_bytes(lines)
+        without_end = not self._last_has_end and self._next == len(self._lines)
+        texts_bytes = sum(map(len, lines)) if self._one_byte_each else len("".join(lines).encode())
+        return texts_bytes + len(lines) - without_end
 
 
 class WithPath(SplitReader):

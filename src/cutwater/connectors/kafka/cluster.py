@@ -46,6 +46,15 @@ def kafka_admin() -> Any:
     return client("confluent_kafka.admin", extra="kafka")
 
 
+CONSUMER_DEFAULTS: Mapping[str, Any] = {
+    # Consumers that are assigned partitions may take their time.
+    "max.poll.interval.ms": 86_400_000,
+    # When the client holds enough of a partition, it looks again after this time: by default a second, in which a fast
+    # reader runs dry.
+    "fetch.queue.backoff.ms": 10,
+}
+
+
 class Cluster:
     """An address with the settings that lead there; pickled with the job. Has no `repr` of its own: there are passwords
     in it.
@@ -62,8 +71,7 @@ class Cluster:
         return {**common, **defaults, **self._properties, "bootstrap.servers": self.servers, **ours}
 
     def consumer(self, ours: Mapping[str, Any]) -> Any:
-        # Consumers that are assigned partitions may take their time.
-        return self._made(kafka().Consumer, {"max.poll.interval.ms": 86_400_000}, ours)
+        return self._made(kafka().Consumer, CONSUMER_DEFAULTS, ours)
 
     def producer(self, defaults: Mapping[str, Any], ours: Mapping[str, Any]) -> Any:
         # Keys go to the partitions where Java's clients put them.

@@ -189,8 +189,8 @@ class RocksBackend(KeyedBackend):
             del self._written[older]
 
     def _not_to_upload(self) -> dict[str, StoredFile]:
-        """A later checkpoint may have completed, and the one that we know of be deleted, before we hear of it: then only
-        files are left that the later one names, too.
+        """A later checkpoint may have completed before we hear of it, and the one that we know of may be deleted. Only
+        those of its files are left then that the later one names, too.
         """
         self._take_reports()
         later = self._written.values()
