@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +13,11 @@ import pytest
 import cutwater as cw
 from cutwater.batches import ObjectBatch, make_row
 from cutwater.connectors.contract import Delivery, Replay
+from cutwater.connectors.nats import source as nats_source
 from cutwater.connectors.nats.messages import MessageDecoder, payload_of
 from cutwater.connectors.nats.session import Servers
-from cutwater.connectors.nats.source import Start, start_of
-from cutwater.errors import ConfigurationError, SchemaError, SerializationError
+from cutwater.connectors.nats.source import MessageFetcher, Start, before_gap, start_of
+from cutwater.errors import ConfigurationError, OperationsError, SchemaError, SerializationError
 
 URL = "nats://someone:secret@example.org"
 
@@ -114,3 +116,39 @@ def test_records_become_payloads() -> None:
 def test_a_record_that_json_cannot_hold_is_refused() -> None:
     with pytest.raises(SerializationError, match="can't become a message"):
         payload_of(object())
+
+
+def fetched_behind(position: int, *sequences: int, first_of_stream: int, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What a fetch gives in which the server delivers these."""
+    messages = [message(sequence, b"x") for sequence in sequences]
+    for number, each in enumerate(messages, start=1):
+        each.metadata.sequence.consumer = number
+        each.metadata.num_pending = 0
+
+    async def deliver(limit: int, timeout: float) -> list[Any]:
+        return messages
+
+    async def stream(*asked: Any) -> Any:
+        return SimpleNamespace(state=SimpleNamespace(first_seq=first_of_stream, last_seq=sequences[-1]))
+
+    monkeypatch.setattr(nats_source, "stream_named", stream)
+    fetcher = MessageFetcher(Servers.of(URL, {}), "s", None, MessageDecoder("s", "bytes", None))
+    fetcher._position = position
+    fetcher._pull = SimpleNamespace(fetch=deliver)
+    return asyncio.run(fetcher._fetch(None, 100))  # type: ignore[arg-type]
+
+
+def test_messages_that_are_dropped_while_a_batch_is_sent_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OperationsError, match="dropped messages before they were read") as error:
+        fetched_behind(5, 6, 7, 91, 92, first_of_stream=91, monkeypatch=monkeypatch)
+    assert "we are behind 7" in error.value.in_one_line
+
+
+def test_messages_may_be_dropped_when_they_were_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched = fetched_behind(5, 6, 7, 8, 10, first_of_stream=8, monkeypatch=monkeypatch)
+    assert fetched.position == 10
+
+
+def test_what_is_missing_may_be_missing_anywhere_in_a_batch() -> None:
+    batches = [[6, 7, 8], [6, 8, 10], [9, 10]]
+    assert [before_gap(5, [message(sequence, b"") for sequence in batch]) for batch in batches] == [8, 6, 5]

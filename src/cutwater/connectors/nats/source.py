@@ -136,6 +136,19 @@ def start_of(state: Any, start: Start) -> Position:
     return before_all if isinstance(start, str) else max(start - 1, before_all)
 
 
+def before_gap(behind: int, messages: Sequence[Any]) -> int:
+    """The last sequence in front of the first that is missing: of another subject, or dropped.
+
+    It may be missing in the middle of a batch: the server sends while others purge.
+    """
+    for message in messages:
+        sequence = message.metadata.sequence.stream
+        if sequence > behind + 1:
+            break
+        behind = sequence
+    return behind
+
+
 class MessageFetcher(Fetcher):
     """Pulls messages behind a sequence, by a consumer that is made anew for every connection."""
 
@@ -158,7 +171,7 @@ class MessageFetcher(Fetcher):
         self._session.run(self._subscribe(self._session))
 
     async def _subscribe(self, session: Session) -> None:
-        await self._check_nothing_lost(session)
+        await self._check_nothing_lost(session, behind=self._position)
         api = client("nats.js.api", extra="nats")
         config = api.ConsumerConfig(
             ack_policy=api.AckPolicy.NONE,
@@ -187,11 +200,11 @@ class MessageFetcher(Fetcher):
             return await self._look(session)
         if not messages:
             return None
-        behind, first, last = self._position, messages[0].metadata, messages[-1].metadata
+        behind, last = self._position, messages[-1].metadata
         if last.sequence.consumer != self._delivered + len(messages):
             raise PeerError(f'messages of stream "{self._stream}" were lost on the way', hint="they are read again")
-        if isinstance(behind, int) and first.sequence.stream > behind + 1:
-            await self._check_nothing_lost(session)
+        if isinstance(behind, int) and last.sequence.stream > behind + len(messages):
+            await self._check_nothing_lost(session, behind=before_gap(behind, messages))
         decoded = self._decoder.decode(messages)
         self._delivered = last.sequence.consumer
         self._position = last.sequence.stream
@@ -217,20 +230,21 @@ class MessageFetcher(Fetcher):
         self._position = last
         return Fetched(last, lag=0)
 
-    async def _check_nothing_lost(self, session: Session) -> None:
+    async def _check_nothing_lost(self, session: Session, *, behind: Position) -> None:
+        """`behind`: up to this one, everything was read."""
         state = (await stream_named(session, self._stream, self._servers)).state
-        if isinstance(self._position, str):
+        if isinstance(behind, str):
             return
-        if state.last_seq < self._position:
+        if state.last_seq < behind:
             raise OperationsError(
                 f'stream "{self._stream}" has lost messages that were read before',
-                detail=f"we are behind {self._position}, its last one is {state.last_seq}",
+                detail=f"we are behind {behind}, its last one is {state.last_seq}",
                 hint="the stream was deleted and made anew, or the server lost its newest data",
             )
-        if state.first_seq > self._position + 1:
+        if state.first_seq > behind + 1:
             raise OperationsError(
                 f'stream "{self._stream}" dropped messages before they were read',
-                detail=f"we are behind {self._position}, its first one is {state.first_seq}",
+                detail=f"we are behind {behind}, its first one is {state.first_seq}",
                 hint="let it keep more (max_age, max_msgs, max_bytes); to go on without them, start the job anew",
             )
 
