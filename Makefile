@@ -28,7 +28,7 @@ check: $(READY)  ## format, lint, types, layering, unit and property tests, 100 
 	$(PYTEST) -q -n $(WORKERS) tests/unit tests/property
 	$(BIN)/cutwater simulate --seeds 100
 
-test: check  ## check, then simulation, fuzz tests (a minute), pipelines, real Spark and servers (65 minutes)
+test: check  ## check, then simulation, fuzz tests (a minute), pipelines, real Spark and servers (about 50 minutes)
 	$(PYTEST) -q -n $(WORKERS) tests/simulation tests/fuzz
 	$(BIN)/cutwater simulate --seeds 1000 --from 100
 	$(BIN)/python -m servers.install
