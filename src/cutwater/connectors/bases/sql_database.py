@@ -182,7 +182,7 @@ class SqlConnection(Database):
             return self.names_of_prepared()
 
     def record(self, transaction: Transaction) -> None:
-        """In the open transaction: whoever sees this row sees the transaction's rows."""
+        """In the open transaction: where this row is visible, the transaction's rows are, too."""
         statement = f"INSERT INTO {self._epochs} (writer, number) VALUES (%s, %s)"
         self.execute(statement, (transaction.writer, transaction.number))
 
