@@ -11,14 +11,14 @@ import pytest
 from confluent_kafka import Message
 
 import cutwater as cw
-from cutwater.batches import TIME_COLUMN, ObjectBatch
+from cutwater.batches import TIME_COLUMN, Batch, ObjectBatch
 from cutwater.connectors.bases.decoding import Decoded
 from cutwater.connectors.contract import Delivery, WriterContext
 from cutwater.connectors.failures import PeerError
 from cutwater.connectors.kafka import sink as kafka_sink
 from cutwater.connectors.kafka.cluster import Cluster
 from cutwater.connectors.kafka.consuming import Feed, TaskConsumer
-from cutwater.connectors.kafka.outgoing import Encoder
+from cutwater.connectors.kafka.outgoing import Encoder, packed, unpacked
 from cutwater.connectors.kafka.producing import MessageProducer
 from cutwater.connectors.kafka.starting import Start, parse_start
 from cutwater.errors import ConfigurationError, SerializationError
@@ -70,29 +70,45 @@ def test_what_a_sink_gives_is_what_it_says() -> None:
     assert deliveries == [Delivery.WRITE_AHEAD, Delivery.PLAIN]
 
 
+def sent(encoder: Encoder, *batches: Batch) -> list[tuple[str, list[bytes | None] | None, list[bytes | None]]]:
+    """The messages of an epoch, by way of a snapshot."""
+    held = [message for batch in batches for message in encoder.messages(batch)]
+    return [
+        (topic, None if keys is None else keys.to_pylist(), values.to_pylist())
+        for topic, keys, values in unpacked(packed(held))
+    ]
+
+
+def test_messages_of_one_epoch_stay_in_order_and_together() -> None:
+    encoder = Encoder(lambda record: record[0], None, lambda record: record[1])
+    batches = [ObjectBatch([("a", b"1"), ("a", None)]), ObjectBatch([("a", b"3"), ("b", "4"), ("a", b"")])]
+    assert sent(encoder, *batches) == [("a", None, [b"1", None, b"3"]), ("b", None, [b"4"]), ("a", None, [b""])]
+
+
 def test_records_become_messages_with_topic_key_and_value() -> None:
     encoder = Encoder(lambda record: record["to"], lambda record: record["n"], "json")
-    messages = encoder.messages(ObjectBatch([{"to": "a", "n": 1}, {"to": "b", "n": 2}]))
+    messages = sent(encoder, ObjectBatch([{"to": "a", "n": 1}, {"to": "b", "n": 2}]))
     assert messages == [("a", [b"1"], [b'{"to":"a","n":1}']), ("b", [b"2"], [b'{"to":"b","n":2}'])]
 
 
 def test_rows_of_a_typed_stream_take_their_key_from_a_column() -> None:
     batch = pa.RecordBatch.from_pydict({"user": ["x", None], "n": [1, 2]})
-    assert Encoder("t", "user", "json").messages(batch) == [
+    assert sent(Encoder("t", "user", "json"), batch) == [
         ("t", [b"x", None], [b'{"user":"x","n":1}', b'{"user":null,"n":2}'])
     ]
 
 
 def test_times_that_only_travel_with_the_rows_are_not_sent() -> None:
-    batch = pa.record_batch({"n": [1], TIME_COLUMN: [1_700_000_000_000]})
-    assert Encoder("t", None, "json").messages(batch) == [("t", None, [b'{"n":1}'])]
+    for number, text in ((1, b"1"), (1.5, b"1.5")):
+        batch = pa.record_batch({"n": [number], TIME_COLUMN: [1_700_000_000_000]})
+        assert sent(Encoder("t", None, "json"), batch) == [("t", None, [b'{"n":' + text + b"}"])]
 
 
 def test_plain_columns_are_the_same_json_as_any_others() -> None:
     plain = pa.RecordBatch.from_pydict({"s": ['"\\ü\n', None], "n": [1, None], "is": [True, False]})
     others = plain.append_column("f", pa.array([None, None], pa.float64()))
-    ((_, _, values),) = Encoder("t", None, "json").messages(plain)
-    ((_, _, longer),) = Encoder("t", None, "json").messages(others)
+    ((_, _, values),) = sent(Encoder("t", None, "json"), plain)
+    ((_, _, longer),) = sent(Encoder("t", None, "json"), others)
     assert [value[:-1] + b',"f":null}' for value in values] == longer
 
 

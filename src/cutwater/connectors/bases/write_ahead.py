@@ -31,7 +31,7 @@ class Epoch(msgspec.Struct, frozen=True, array_like=True):
 
 class _Committable(msgspec.Struct, frozen=True, array_like=True):
     epoch: Epoch
-    records: list[Any]
+    records: Sequence[Any]
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -45,7 +45,11 @@ class WriteAheadSink(Sink):
 
     @abstractmethod
     def encode(self, batch: Batch) -> Sequence[Any]:
-        """The records as builtins that msgpack knows. On the loop's thread: quick, and wrong records show here."""
+        """The records as they are held until the barrier. On the loop's thread: quick, and wrong records show here."""
+
+    def pack(self, records: list[Any]) -> Sequence[Any]:
+        """All that an epoch holds as builtins that msgpack knows; `apply` gets them. On the loop's thread."""
+        return records
 
     @abstractmethod
     def apply(self, epoch: Epoch, records: Sequence[Any]) -> None:
@@ -69,6 +73,7 @@ class WriteAheadWriter(SinkWriter):
     def __init__(self, sink: WriteAheadSink, context: WriterContext) -> None:
         super().__init__(sink)
         self._encode_batch = sink.encode
+        self._pack = sink.pack
         self._name = f"{context.job_id}/{context.uid}/{context.run}/{context.subtask}"
         self._attempt = context.attempt
         self._records: list[Any] = []
@@ -88,4 +93,4 @@ class WriteAheadWriter(SinkWriter):
         if not self._records and not also_empty:
             return []
         records, self._records = self._records, []
-        return [_encode(_Committable(self.epoch(checkpoint), records))]
+        return [_encode(_Committable(self.epoch(checkpoint), self._pack(records)))]

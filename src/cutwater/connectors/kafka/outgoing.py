@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Literal, TypeAlias
 
-import msgspec
 import pyarrow as pa
 
 from cutwater.batches import Batch, ObjectBatch, rows_of, without_time_column
+from cutwater.canonical import to_stream
+from cutwater.connectors.bases.json_columns import json_objects
 from cutwater.connectors.bases.message_formats import Encode, MessageFormat
 from cutwater.connectors.failures import user_function_failed
 from cutwater.connectors.file_formats import JsonLinesEncoder
 from cutwater.errors import ConfigurationError, SerializationError
 
-Outgoing: TypeAlias = tuple[str, "list[bytes | None] | None", "list[bytes | None]"]
+Outgoing: TypeAlias = tuple[str, pa.Array | None, pa.Array]
 """Messages in their order: the topic of all, the key of each (None: none has one), the value of each.
 
-Columns, as they are packed into snapshots: a tuple for each message would cost more than all that is done with it.
+Columns of bytes: Python objects for each message are made only when the client needs them, off the loop's thread.
 """
 
 Topic: TypeAlias = str | Callable[[Any], str]
 Key: TypeAlias = str | Callable[[Any], "bytes | str | int | None"] | None
 Value: TypeAlias = Literal["bytes", "text", "json"] | Callable[[Any], "bytes | str | None"] | MessageFormat
 
-_encode_lines = msgspec.json.Encoder().encode_lines
+_BYTES = pa.large_binary()
+_KEY, _VALUE = "key", "value"
 
 
 class Encoder:
@@ -58,30 +60,27 @@ class Encoder:
             return [(self._topic, keys, values)]
         return list(_by_topic(_applied("topic", self._topic, batch), keys, values))
 
-    def _keys(self, batch: Batch) -> list[bytes | None] | None:
+    def _keys(self, batch: Batch) -> pa.Array | None:
         if self._key is None:
             return None
         if callable(self._key):
-            return _as_keys(_applied("key", self._key, batch))
+            return _column(_as_keys(_applied("key", self._key, batch)))
         if isinstance(batch, ObjectBatch) or self._key not in batch.schema.names:
             raise ConfigurationError(
                 f"key={self._key!r} names no column of this stream", hint="give a function: key=lambda record: …"
             )
         column = batch.column(self._key)
         if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            texts: list[bytes | None] = column.cast(pa.large_binary()).to_pylist()
-            return texts
-        return _as_keys(column.to_pylist())
+            return column.cast(_BYTES)
+        return _column(_as_keys(column.to_pylist()))
 
-    def _values(self, batch: Batch) -> list[bytes | None]:
+    def _values(self, batch: Batch) -> pa.Array:
         if self._encode is not None:
-            return self._encode(batch)
+            return _column(self._encode(batch))
         if callable(self._value):
-            return [_as_bytes(value, "value=") for value in _applied("value", self._value, batch)]
+            return _column([_as_bytes(value, "value=") for value in _applied("value", self._value, batch)])
         if self._value == "json":
-            # JSON has no bare newline.
-            lines: list[bytes | None] = list((_json_lines(batch) or JsonLinesEncoder().encode(batch)).split(b"\n")[:-1])
-            return lines
+            return _json(batch)
         values = batch.values if isinstance(batch, ObjectBatch) else _only_column(batch)
         kind: type = bytes if self._value == "bytes" else str
         if not {kind, type(None)}.issuperset(map(type, values)) and not all(map(_is_a(kind), values)):
@@ -91,7 +90,7 @@ class Encoder:
                 detail=f"the record is {wrong!r:.200}",
                 hint='map() it first, or choose value="json" or a function',
             )
-        return list(values) if kind is bytes else [None if value is None else value.encode() for value in values]
+        return _column(values)
 
 
 def check_encoding(topic: Topic, topics: Sequence[str], key: Key, value: Value) -> None:
@@ -119,39 +118,47 @@ def _applied(option: str, function: Callable[[Any], Any], batch: Batch) -> list[
         raise user_function_failed(f"the function of {option}=", error, given=f"one of {len(rows)} records") from error
 
 
-def _json_lines(batch: Batch) -> bytes | None:
-    """Rows of plain columns, by way of structs: a dict for each row takes twice the time. None: not these."""
-    if isinstance(batch, ObjectBatch):
-        return None
-    batch = without_time_column(batch)
-    if not all(map(_is_plain, batch.schema.types)):
-        return None
-    row = _row_of(tuple(batch.schema.names))
-    columns = (column.to_pylist() for column in batch.columns)
-    return _encode_lines([*map(row, *columns)])
+def _json(batch: Batch) -> pa.Array:
+    if not isinstance(batch, ObjectBatch):
+        batch = without_time_column(batch)
+        if (objects := json_objects(batch)) is not None:
+            return objects.cast(_BYTES)
+    # JSON has no bare newline.
+    return _column(JsonLinesEncoder().encode(batch).split(b"\n")[:-1])
 
 
-def _is_plain(column: pa.DataType) -> bool:
-    """What is in JSON as it is in Python. Floats aren't: there may be NaN."""
-    is_text = pa.types.is_string(column) or pa.types.is_large_string(column)
-    return bool(is_text or pa.types.is_integer(column) or pa.types.is_boolean(column))
-
-
-@cache
-def _row_of(names: tuple[str, ...]) -> Callable[..., Any]:
-    fields = [(f"column{number}", Any) for number in range(len(names))]
-    renamed = {f"column{number}": name for number, name in enumerate(names)}
-    return msgspec.defstruct("Row", fields, rename=renamed, gc=False)
-
-
-def _by_topic(
-    topics: Sequence[str], keys: Sequence[bytes | None] | None, values: Sequence[bytes | None]
-) -> Iterator[Outgoing]:
+def _by_topic(topics: Sequence[str], keys: pa.Array | None, values: pa.Array) -> Iterator[Outgoing]:
     begin = 0
     for topic, run in groupby(topics):
-        end = begin + sum(1 for _ in run)
-        yield topic, None if keys is None else list(keys[begin:end]), list(values[begin:end])
-        begin = end
+        length = sum(1 for _ in run)
+        yield topic, None if keys is None else keys.slice(begin, length), values.slice(begin, length)
+        begin += length
+
+
+def packed(messages: Sequence[Outgoing]) -> list[tuple[str, bytes]]:
+    """For a snapshot: neighbours of one topic together, each as an Arrow stream."""
+    found = []
+    for topic, run in groupby(messages, key=itemgetter(0)):
+        keys, values = zip(*((keys, values) for _, keys, values in run), strict=True)
+        columns = {_VALUE: pa.concat_arrays(values)}
+        if keys[0] is not None:
+            columns[_KEY] = pa.concat_arrays(keys)
+        found.append((topic, to_stream(pa.RecordBatch.from_pydict(columns))))
+    return found
+
+
+def unpacked(found: Sequence[tuple[str, bytes]]) -> list[Outgoing]:
+    messages: list[Outgoing] = []
+    for topic, data in found:
+        with pa.ipc.open_stream(data) as reader:
+            batch = reader.read_next_batch()
+        messages.append((topic, batch[_KEY] if _KEY in batch.schema.names else None, batch[_VALUE]))
+    return messages
+
+
+def _column(values: Sequence[bytes | str | None]) -> pa.Array:
+    """Text becomes UTF-8."""
+    return pa.array(values, _BYTES)
 
 
 def _is_a(kind: type) -> Callable[[Any], bool]:

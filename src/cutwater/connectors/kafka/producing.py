@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from cutwater.connectors.failures import PeerError
 from cutwater.connectors.kafka.cluster import Cluster, kafka
 from cutwater.connectors.kafka.outgoing import Outgoing
@@ -38,8 +41,9 @@ class MessageProducer:
         for topic, keys, values in messages:
             self._largest_bytes = max(self._largest_bytes, _largest_bytes(keys, values))
             for begin in range(0, len(values), MESSAGES_PER_CALL):
-                end = begin + MESSAGES_PER_CALL
-                self._produce(topic, None if keys is None else keys[begin:end], values[begin:end])
+                portion = values.slice(begin, MESSAGES_PER_CALL).to_pylist()
+                keyed = None if keys is None else keys.slice(begin, MESSAGES_PER_CALL).to_pylist()
+                self._produce(topic, keyed, portion)
 
     def flush(self) -> None:
         """Returns when the broker has everything; raises when it refused something, or takes nothing for a while."""
@@ -96,7 +100,7 @@ class MessageProducer:
         return result
 
 
-def _largest_bytes(keys: Sequence[bytes | None] | None, values: Sequence[bytes | None]) -> int:
+def _largest_bytes(keys: pa.Array | None, values: pa.Array) -> int:
     """At most so large is any message of these."""
-    largest = max(map(len, filter(None, values)), default=0)
-    return largest if keys is None else largest + max(map(len, filter(None, keys)), default=0)
+    lengths = [pc.max(pc.binary_length(column)).as_py() or 0 for column in (keys, values) if column is not None]
+    return sum(lengths)

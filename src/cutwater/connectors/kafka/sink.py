@@ -12,7 +12,7 @@ from cutwater.connectors.bases.sending import Sender, SendingWriter
 from cutwater.connectors.bases.write_ahead import Epoch, WriteAheadSink, WriteAheadWriter
 from cutwater.connectors.contract import Delivery, Sink, SinkWriter, WriterContext
 from cutwater.connectors.kafka.cluster import Cluster
-from cutwater.connectors.kafka.outgoing import Encoder, Key, Topic, Value, check_encoding
+from cutwater.connectors.kafka.outgoing import Encoder, Key, Topic, Value, check_encoding, packed, unpacked
 from cutwater.connectors.kafka.producing import MessageProducer
 from cutwater.connectors.kafka.source import missing_topics
 from cutwater.connectors.kafka.transactions import Transactions
@@ -90,8 +90,11 @@ class KafkaSink(WriteAheadSink):
         self._transactions.begin(writer.epoch(CheckpointId(0)))
         return writer
 
+    def pack(self, records: list[Any]) -> Sequence[Any]:
+        return packed(records)
+
     def apply(self, epoch: Epoch, records: Sequence[Any]) -> None:
-        self._transactions.apply(epoch, records)
+        self._transactions.apply(epoch, unpacked(records))
 
     def recover(self, **facts: Any) -> None:
         super().recover(**facts)
