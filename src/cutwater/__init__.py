@@ -14,7 +14,7 @@ from cutwater.api.windowed import WindowedStream
 from cutwater.api.windows import count_window, global_window, session, sliding, tumbling
 from cutwater.columns.cases import when
 from cutwater.columns.expressions import Column, col, lit
-from cutwater.config import Checkpoints, JobOptions, TlsFiles
+from cutwater.config import Checkpoints, Control, JobOptions, TlsFiles
 from cutwater.connectors import formats, partitions, sinks, sources
 from cutwater.dead_letters import DeadLetter
 from cutwater.graph.explain import Plan
@@ -27,6 +27,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Checkpoints",
+    "Control",
     "Column",
     "ConnectedStreams",
     "DataStream",

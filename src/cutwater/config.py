@@ -191,6 +191,44 @@ class TlsFiles:
 
 @refuses_unknown_options
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """Where the job's control service listens, and who may use it.
+
+    On this machine alone by default, with a token that only the user who started the job can read.
+    """
+
+    host: str = "127.0.0.1"
+    #: 0: any that is free.
+    port: int = 0
+    #: A file on the driver's machine with a token for everything. None: one is made for each run.
+    token_file: str | None = None
+    #: A file with a second token, for those who may only look.
+    read_only_token_file: str | None = None
+    #: PEM files, for HTTPS.
+    certificate: str | None = None
+    key: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_kind(self.host, str, option="host", example='"127.0.0.1"')
+        _check_count(self.port, option="port", at_least=0)
+        if self.port > 65_535:
+            raise ConfigurationError(f"there is no port {self.port}")
+        if (self.certificate is None) != (self.key is None):
+            raise ConfigurationError("a certificate and its key go together", hint="give both, or none for HTTP")
+        if not self.is_loopback and self.token_file is None:
+            raise ConfigurationError(
+                f"a control service at {self.host} needs a token of yours",
+                detail="others on the network reach it",
+                hint="give token_file=…, a file with at least 16 characters that nobody else can read",
+            )
+
+    @property
+    def is_loopback(self) -> bool:
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+
+@refuses_unknown_options
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
     """Everything about a job but its dataflow. Pickled with the job and sent to the slots."""
 
@@ -225,6 +263,8 @@ class JobOptions:
     #: How connections between the processes of the job are encrypted: "auto" with a certificate that the driver makes
     #: for the job, `TlsFiles` with your own. None: not at all; a secret of the job keeps strangers out.
     tls: TlsFiles | Literal["auto"] | None = None
+    #: Where the job can be watched and steered from outside. None: nowhere.
+    control: Control | None = field(default_factory=Control)
 
     def __post_init__(self) -> None:
         _check_count(self.parallelism, option="parallelism", at_least=1)
@@ -263,6 +303,8 @@ class JobOptions:
         _check_count(self.inline_state_bytes_max, option="inline_state_bytes_max", at_least=0)
         if self.tls is not None and self.tls != "auto":
             _check_kind(self.tls, TlsFiles, option="tls", example='"auto" or cw.TlsFiles(certificate=…, key=…, ca=…)')
+        if self.control is not None:
+            _check_kind(self.control, Control, option="control", example="cw.Control(port=8081), or None for none")
 
     @property
     def state_memory_bytes(self) -> int:
@@ -308,10 +350,11 @@ class OptionValues(TypedDict, total=False):
     buffer_timeout: Duration
     inline_state_bytes_max: int
     tls: TlsFiles | Literal["auto"] | None
+    control: Control | None
 
 
 def load_options(path: str | Path) -> OptionValues:
-    """Options from a TOML file; the tables `[checkpoints]` and `[tls]` hold the options of those classes.
+    """Options from a TOML file; the tables `[checkpoints]`, `[tls]` and `[control]` hold the options of those classes.
 
     `tls = "auto"` is no table.
     """
@@ -327,7 +370,7 @@ def load_options(path: str | Path) -> OptionValues:
             f"the options file {str(path)!r} can't hold a restart strategy",
             hint="pass it in the program: Environment.from_file(path, restart=cw.restart.fixed_delay())",
         )
-    makers: Mapping[str, type[Any]] = {"checkpoints": Checkpoints, "tls": TlsFiles}
+    makers: Mapping[str, type[Any]] = {"checkpoints": Checkpoints, "tls": TlsFiles, "control": Control}
     for name, make in makers.items():
         if name in loaded and (name, loaded[name]) != ("tls", "auto"):
             _check_kind(loaded[name], dict, option=name, example=f"a table: [{name}]")

@@ -25,15 +25,20 @@ class CutwaterError(Exception):
         return f"{self.fact} ({cause})" if cause and cause not in self.fact else self.fact
 
     def __str__(self) -> str:
-        lines = [self.fact]
-        if self.detail:
-            lines.append(f"  detail: {self.detail}")
-        if self.hint:
-            lines.append(f"  hint:   {self.hint}")
-        return "\n".join(lines)
+        return described(self.fact, self.detail, self.hint)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (type(self), self.fact, self.detail, self.hint)
+
+
+def described(fact: str, detail: str, hint: str) -> str:
+    """What is there of the three, in lines."""
+    lines = [fact]
+    if detail:
+        lines.append(f"  detail: {detail}")
+    if hint:
+        lines.append(f"  hint:   {hint}")
+    return "\n".join(lines)
 
 
 def _rebuild(kind: type[CutwaterError], fact: str, detail: str, hint: str) -> CutwaterError:

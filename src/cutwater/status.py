@@ -1,12 +1,67 @@
-"""How is a job doing? The values that a job handle, the terminal view and the tests read."""
+"""How is a job doing? Plain values, all the way down: a job handle, the control service and the tests read them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cutwater.errors import CutwaterError
+from cutwater.errors import described
 from cutwater.protocol.lifecycle import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class FailureStatus:
+    """What an error says."""
+
+    kind: str
+    """The name of its class, e.g. "UserFunctionError"."""
+    fact: str
+    detail: str = ""
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return described(self.fact, self.detail, self.hint)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStatus:
+    """One operator of a chain."""
+
+    uid: str
+    name: str
+    kind: str
+    """"source", "operator" or "sink"."""
+    written_at: str = ""
+    """"wordcount.py:12", where the user wrote it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainStatus:
+    """Neighbouring operators that run as one task, as often as the parallelism says."""
+
+    uid: str
+    name: str
+    parallelism: int
+    operators: tuple[OperatorStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeStatus:
+    """Records go from one chain to another."""
+
+    sender: str
+    receiver: str
+    partitioning: str
+    tag: str | None = None
+    """The side output that it carries; None: the main output."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphStatus:
+    """What is deployed; senders come before receivers."""
+
+    chains: tuple[ChainStatus, ...] = ()
+    edges: tuple[EdgeStatus, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +74,8 @@ class CheckpointStatus:
     outcome: str
     """"completed", or why it was aborted."""
     duration_seconds: float
+    triggered_at_ms: int = 0
+    """When it began: milliseconds since the epoch."""
     size_bytes: int = 0
     new_bytes: int = 0
     """What was written for it; the rest of its size is shared with earlier ones."""
@@ -76,6 +133,8 @@ class RecoveryStatus:
     """The attempt that failed; 0: none could begin."""
     cause: str
     noticed_at_seconds: float
+    noticed_at_ms: int = 0
+    """The same as a time of day: milliseconds since the epoch."""
     restored_checkpoint: int | None = None
     slots_ready_seconds: float | None = None
     deployed_seconds: float | None = None
@@ -95,7 +154,9 @@ class JobStatus:
     attempt: int
     waiting_for: str = ""
     """What holds up the start: missing slots, or an operator that takes long to open."""
-    failure: CutwaterError | None = None
+    failure: FailureStatus | None = None
+    """Of a job that failed."""
+    graph: GraphStatus = GraphStatus()
     slots: tuple[SlotStatus, ...] = ()
     tasks: tuple[TaskStatus, ...] = ()
     checkpoints: tuple[CheckpointStatus, ...] = ()

@@ -185,6 +185,7 @@ class Environment:
         options = self.options
         if isinstance(options.restart, Unspecified):  # the caller waits for the result: what fails is told at once
             options = replace(options, restart=Unspecified(has_storage=False))
+        options = replace(options, control=None)  # it is over before anyone has looked
         return _wait(self._launch(graph, "collect", LaunchOptions(), require=None, job_id=job_id, job_options=options))
 
     def _launch(

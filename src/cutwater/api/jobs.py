@@ -48,6 +48,10 @@ class JobHandle:
         """
         return self._running.savepoint(folder, _seconds(timeout))
 
+    def checkpoint(self, timeout: Duration | None = None) -> None:
+        """Takes a checkpoint now, besides the periodic ones, and returns when it is complete."""
+        self._running.checkpoint(_seconds(timeout))
+
     def rescale(self, parallelism: int, timeout: Duration | None = None) -> None:
         """Changes the number of tasks of the running job: it takes a checkpoint and goes on from it.
 

@@ -56,6 +56,10 @@ class RunningJob(Protocol):
         """
         ...
 
+    def checkpoint(self, timeout_seconds: float | None) -> None:
+        """Blocks until a checkpoint, besides the periodic ones, is complete."""
+        ...
+
     def savepoint(self, target: str, timeout_seconds: float | None) -> str:
         """Blocks until a savepoint below this folder is complete; its path."""
         ...

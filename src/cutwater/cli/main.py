@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from cutwater.cli import failures, state
+from cutwater.cli import failures, jobs, state
 from cutwater.cli.connectors import connectors
 from cutwater.cli.demo import demo
 from cutwater.cli.run import run
@@ -53,6 +53,18 @@ def options(
     context.obj = {"verbose": verbose}
 
 
+app.command(name="list")(jobs.list_jobs)
+for command in (
+    jobs.status,
+    jobs.checkpoints,
+    jobs.exceptions,
+    jobs.checkpoint,
+    jobs.savepoint,
+    jobs.stop,
+    jobs.cancel,
+    jobs.rescale,
+):
+    app.command()(command)
 app.command()(connectors)
 app.command()(demo)
 app.command(context_settings={"allow_interspersed_args": False})(run)

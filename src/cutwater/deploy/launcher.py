@@ -42,6 +42,7 @@ from cutwater.runtime.messages import FromSlot, SlotRegistered
 from cutwater.runtime.recovering import History, check_connectors, history_of, with_key_groups_restored
 from cutwater.runtime.requests import Answer
 from cutwater.runtime.threads import ActorLoop, MonotonicClock, ThreadBackground
+from cutwater.serving.attaching import AttachedControl
 from cutwater.snapshots.storage import MemoryStorage, absolute_url, open_storage
 from cutwater.snapshots.store import SnapshotStore
 from cutwater.status import JobResult, JobStatus
@@ -160,9 +161,14 @@ class SparkJob:
         )
         self._coordinator = Coordinator(job, cloudpickle.dumps(job), services, history)
         self._thread = threading.Thread(target=self._run, name=f"cutwater-coordinator-{job.job_id}", daemon=True)
+        self._control_service = self._attached(job)
         _cancel_at_exit(self)
         self._coordinator.start()
         self._thread.start()
+
+    def _attached(self, job: JobPlan) -> AttachedControl | None:
+        control = job.options.control
+        return None if control is None else AttachedControl(self, name=job.name, options=control)
 
     def status(self) -> JobStatus:
         return self._coordinator.status
@@ -172,7 +178,7 @@ class SparkJob:
             raise TimeoutError(f"job {self._name!r} still runs after {timeout_seconds} s")
         status = self.status()
         if status.state is JobState.FAILED:
-            raise status.failure or InternalError(f"job {self._name!r} failed without a reason")
+            raise self._coordinator.failure or InternalError(f"job {self._name!r} failed without a reason")
         return JobResult(status, self._ended_at_seconds - self._started_at_seconds)
 
     def cancel(self) -> None:
@@ -188,6 +194,9 @@ class SparkJob:
         return self._ask(
             lambda answer: self._coordinator.stop(savepoint=target, drain=drain, answer=answer), timeout_seconds
         )
+
+    def checkpoint(self, timeout_seconds: float | None) -> None:
+        self._ask(self._coordinator.checkpoint, timeout_seconds)
 
     def savepoint(self, target: str, timeout_seconds: float | None) -> str:
         url = absolute_url(target)
@@ -229,7 +238,11 @@ class SparkJob:
             self._control.close()
             self._background.drain(COMMITTING_SECONDS_MAX if self._coordinator.commits else CLEANING_SECONDS_MAX)
             self._background.close()
+            if self._control_service is not None:
+                self._control_service.withdraw()
             self._over.set()
+            if self._control_service is not None:
+                self._control_service.close()
 
     def _deliver(self, slot: SlotId, message: FromSlot) -> None:
         if isinstance(message, SlotRegistered):

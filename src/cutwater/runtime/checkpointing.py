@@ -187,13 +187,11 @@ class Checkpointing:
             name = savepoint_name(self.plan.job_id, effect.checkpoint, self._new_token()[:_TOKEN_LENGTH])
             savepoint = self._savepoints[effect.checkpoint] = f"{self._targets.pop(effect.request)}/{name}"
         self._discarding.triggered(effect.checkpoint)
-        now, states = self._clock.now_seconds(), self._job.source_states()
+        now, wall_ms, states = self._clock.now_seconds(), self._clock.wall_ms(), self._job.source_states()
         self._pending[effect.checkpoint] = PendingManifest(
-            effect.checkpoint, effect.kind, effect.attempt, now, states, savepoint
+            effect.checkpoint, effect.kind, effect.attempt, now, wall_ms, states, savepoint
         )
-        self._job.tell_all(
-            messages.TriggerCheckpoint(effect.attempt, effect.checkpoint, self._clock.wall_ms(), savepoint)
-        )
+        self._job.tell_all(messages.TriggerCheckpoint(effect.attempt, effect.checkpoint, wall_ms, savepoint))
 
     def _publish(self, effect: events.PublishManifest) -> None:
         """When sinks have committed in the driver what was complete before."""

@@ -135,6 +135,10 @@ class Coordinator:
         """Answers when the savepoint is complete; without one there is nothing to answer."""
         self.post(lambda: self._stop(savepoint, answer, drain=drain))
 
+    def checkpoint(self, answer: Answer) -> None:
+        """Answers when it is complete."""
+        self.post(lambda: self.take_checkpoint(answer))
+
     def savepoint(self, target: str, answer: Answer) -> None:
         """Answers with the path of the savepoint."""
         self.post(lambda: self.take_savepoint(target, answer))
@@ -183,6 +187,11 @@ class Coordinator:
     @property
     def status(self) -> JobStatus:
         return self._board.status
+
+    @property
+    def failure(self) -> CutwaterError | None:
+        """What made the job fail, with its causes."""
+        return self._board.failure
 
     def _tick(self) -> bool:
         now = self._clock.now_seconds()
@@ -631,6 +640,9 @@ class Coordinator:
         return self._services.provider.shortage()
 
     def take_checkpoint(self, answer: Answer) -> None:
+        if self._mode is CheckpointMode.NONE:
+            answer("", ConfigurationError("a job without checkpoints can't take one"))
+            return
         self._checkpoints.request(CheckpointKind.CHECKPOINT, self._requests.add("checkpoint", answer))
 
     def go_on_with(self, plan: JobPlan) -> None:
@@ -641,6 +653,7 @@ class Coordinator:
             return  # it has failed since then, or has been cancelled
         self._stop_attempt()
         self.plan = self._checkpoints.plan = plan
+        self._board.rescaled(plan)
         self._pickled_plan = cloudpickle.dumps(plan)
         self._holding_plan.clear()
         self.want_slots(plan)

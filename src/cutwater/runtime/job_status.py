@@ -15,7 +15,18 @@ from cutwater.protocol.lifecycle import JobState
 from cutwater.runtime.attempt import Attempt
 from cutwater.runtime.recovering import Recovered
 from cutwater.runtime.seams import Clock
-from cutwater.status import CheckpointStatus, JobStatus, RecoveryStatus, SlotStatus, TaskStatus
+from cutwater.status import (
+    ChainStatus,
+    CheckpointStatus,
+    EdgeStatus,
+    FailureStatus,
+    GraphStatus,
+    JobStatus,
+    OperatorStatus,
+    RecoveryStatus,
+    SlotStatus,
+    TaskStatus,
+)
 
 #: A job may run for years: what it shows of each kind are the newest, and a count of all.
 CHECKPOINTS_SHOWN_MAX = 100
@@ -35,6 +46,7 @@ class StatusBoard:
 
     def __init__(self, plan: JobPlan, clock: Clock) -> None:
         self._clock = clock
+        self._graph = _graph_of(plan)
         self._checkpoints: deque[CheckpointStatus] = deque(maxlen=CHECKPOINTS_SHOWN_MAX)
         self._metrics: dict[SlotId, SlotMetrics] = {}
         self._recoveries: deque[RecoveryStatus] = deque(maxlen=RECOVERIES_SHOWN_MAX)
@@ -46,7 +58,10 @@ class StatusBoard:
         self.failure: CutwaterError | None = None
         self._started_at_seconds: float | None = None
         self._running_seconds = 0.0
-        self.status = JobStatus(plan.job_id, plan.name, JobState.CREATED, attempt=0)
+        self.status = JobStatus(plan.job_id, plan.name, JobState.CREATED, attempt=0, graph=self._graph)
+
+    def rescaled(self, plan: JobPlan) -> None:
+        self._graph = _graph_of(plan)
 
     def metrics(self, slot: SlotId, told: SlotMetrics) -> None:
         self._metrics[slot] = told
@@ -63,7 +78,7 @@ class StatusBoard:
         self._warnings_total += 1
 
     def failed(self, attempt: int, cause: CutwaterError) -> None:
-        self._recoveries.append(RecoveryStatus(attempt, _told(cause), self._clock.now_seconds()))
+        self._recoveries.append(self._noticed(attempt, cause))
         self._restarts += 1
 
     def gave_up(self, cause: CutwaterError, reason: str) -> None:
@@ -108,7 +123,8 @@ class StatusBoard:
             state=state,
             attempt=number,
             waiting_for=waiting_for,
-            failure=self.failure,
+            failure=None if self.failure is None else _as_data(self.failure),
+            graph=self._graph,
             slots=tuple(SlotStatus(slot, slots[slot].host, slots[slot].pid, tasks) for slot, tasks in tasks_per_slot),
             tasks=self._tasks(number),
             checkpoints=tuple(self._checkpoints),
@@ -120,6 +136,9 @@ class StatusBoard:
             warnings=tuple(self._warnings),
             warnings_total=self._warnings_total,
         )
+
+    def _noticed(self, attempt: int, cause: CutwaterError) -> RecoveryStatus:
+        return RecoveryStatus(attempt, _told(cause), self._clock.now_seconds(), noticed_at_ms=self._clock.wall_ms())
 
     def _tasks(self, attempt: int) -> tuple[TaskStatus, ...]:
         return tuple(
@@ -152,6 +171,24 @@ class StatusBoard:
     def _amend(self, **fields: object) -> None:
         if self._recoveries:
             self._recoveries[-1] = replace(self._recoveries[-1], **fields)  # type: ignore[arg-type]
+
+
+def _graph_of(plan: JobPlan) -> GraphStatus:
+    chains = [
+        ChainStatus(
+            vertex.uid,
+            vertex.name,
+            vertex.parallelism,
+            tuple(OperatorStatus(node.uid, node.name, node.kind.value, node.written_at) for node in vertex.operators),
+        )
+        for vertex in plan.graph.vertices
+    ]
+    edges = [EdgeStatus(edge.sender, edge.receiver, edge.partitioning.value, edge.tag) for edge in plan.graph.edges]
+    return GraphStatus(tuple(chains), tuple(edges))
+
+
+def _as_data(failure: CutwaterError) -> FailureStatus:
+    return FailureStatus(type(failure).__name__, failure.fact, failure.detail, failure.hint)
 
 
 def _told(cause: CutwaterError) -> str:

@@ -19,6 +19,7 @@ class PendingManifest:
     kind: CheckpointKind
     attempt: AttemptNumber
     triggered_at_seconds: float
+    triggered_at_ms: int
     sources: dict[str, bytes]
     savepoint: str = ""
     tasks: dict[TaskId, TaskSnapshot] = field(default_factory=dict)
@@ -55,6 +56,7 @@ class PendingManifest:
             attempt=self.attempt,
             outcome=outcome,
             duration_seconds=now_seconds - self.triggered_at_seconds,
+            triggered_at_ms=self.triggered_at_ms,
             size_bytes=sum(snapshot.size_bytes for snapshot in snapshots),
             new_bytes=sum(snapshot.new_bytes for snapshot in snapshots),
             start_delay_seconds_max=max((snapshot.start_delay_seconds for snapshot in snapshots), default=0.0),

@@ -28,6 +28,24 @@ class OwnerLock:
         os.close(self._descriptor)
 
 
+def is_held(path: str) -> bool:
+    """Whether the owner of this lock lives; where there are no locks, or it can't be asked, it is taken to."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    else:
+        return False
+    finally:
+        os.close(descriptor)
+
+
 def clean_up_if_dead(path: str, clean_up: Callable[[], None]) -> None:
     """Cleans up behind the owner of this lock if it is gone. Two may try at a time."""
     try:

@@ -107,10 +107,10 @@ class LocalJob:
 
     def wait(self, timeout_seconds: float | None) -> JobResult:
         """Returns at once; raises what made the job fail."""
-        status = self.status()
-        if status.failure is not None:
-            raise status.failure
-        return JobResult(status, self.world.now)
+        failure = self.cluster.nodes[0].coordinator.failure
+        if failure is not None:
+            raise failure
+        return JobResult(self.status(), self.world.now)
 
     def cancel(self) -> None:
         """It is over already."""
@@ -118,6 +118,9 @@ class LocalJob:
     def stop(self, *, savepoint: str | None, drain: bool, timeout_seconds: float | None) -> str:
         """It is over already."""
         return self._refuse("take a savepoint") if savepoint else ""
+
+    def checkpoint(self, timeout_seconds: float | None) -> None:
+        self._refuse("take a checkpoint")
 
     def savepoint(self, target: str, timeout_seconds: float | None) -> str:
         return self._refuse("take a savepoint")

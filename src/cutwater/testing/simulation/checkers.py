@@ -39,7 +39,6 @@ from cutwater.snapshots.reader import read_parts
 from cutwater.snapshots.store import SnapshotStore
 from cutwater.snapshots.tables import TablesRestore
 from cutwater.state.values import load_pairs
-from cutwater.status import JobStatus
 from cutwater.testing.simulation.cases import Case, Read, States
 from cutwater.testing.simulation.cluster import Watcher
 from cutwater.testing.simulation.conditions import Fault
@@ -179,13 +178,13 @@ class Checker(Watcher):
     def _allowed(self) -> set[Part]:
         return self.lineage.ever_covered | self._of_savepoints
 
-    def gives_up(self, status: JobStatus) -> bool:
-        if status.failure is not None and self.may_refuse(status.failure):
-            self._world.note("the job is refused: %s", status.failure)
+    def gives_up(self, attempt: int, failure: CutwaterError | None) -> bool:
+        if failure is not None and self.may_refuse(failure):
+            self._world.note("the job is refused: %s", failure)
             return True
-        if status.attempt >= self._newest_claim:
-            raise InvariantBroken("the job goes on whatever breaks", str(status.failure))
-        self._world.note("attempt %s gives up, %s has claimed the job", status.attempt, self._newest_claim)
+        if attempt >= self._newest_claim:
+            raise InvariantBroken("the job goes on whatever breaks", str(failure))
+        self._world.note("attempt %s gives up, %s has claimed the job", attempt, self._newest_claim)
         return False
 
     def file_created(self, path: str) -> None:

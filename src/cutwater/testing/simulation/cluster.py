@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Protocol
 
+from cutwater.errors import CutwaterError
 from cutwater.graph.plan import JobPlan
 from cutwater.protocol.ids import SlotId
 from cutwater.protocol.lifecycle import JobState
@@ -40,7 +41,7 @@ class Watcher:
 
     def slot_says(self, who: str, message: messages.FromSlot) -> None: ...
 
-    def gives_up(self, status: JobStatus) -> bool:
+    def gives_up(self, attempt: int, failure: CutwaterError | None) -> bool:
         """True: rightly, and the job is over."""
         return True
 
@@ -314,7 +315,8 @@ class Cluster:
         # Only one that was superseded may give up (it is fenced, or what it restores from is deleted under it), or one
         # that was asked for what can't be.
         ended = status.state in (JobState.FINISHED, JobState.CANCELLED)
-        if ended or (status.state is JobState.FAILED and self.run.checker.gives_up(status)):
+        failed = status.state is JobState.FAILED
+        if ended or (failed and self.run.checker.gives_up(status.attempt, node.coordinator.failure)):
             # Now, not when whatever waits has returned: nothing in the journal says that a job was ended, so another
             # driver of it could go on.
             self.bury()

@@ -30,7 +30,6 @@ from cutwater.runtime.recovering import History, check_connectors, history_of, w
 from cutwater.snapshots.format import Manifest
 from cutwater.snapshots.reader import load_manifest
 from cutwater.snapshots.store import SnapshotStore
-from cutwater.status import JobStatus
 from cutwater.testing.simulation import registry
 from cutwater.testing.simulation.checkers import folder_of
 from cutwater.testing.simulation.cluster import Cluster, Watcher
@@ -117,8 +116,8 @@ class Life(Watcher):
     def slot_says(self, who: str, message: messages.FromSlot) -> None:
         self.run.checker.slot_says(who, message)
 
-    def gives_up(self, status: JobStatus) -> bool:
-        self.refused = self.run.checker.gives_up(status)
+    def gives_up(self, attempt: int, failure: CutwaterError | None) -> bool:
+        self.refused = self.run.checker.gives_up(attempt, failure)
         return self.refused
 
     def _may_refuse(self, failure: CutwaterError) -> bool:

@@ -21,14 +21,13 @@ from cutwater.connectors.contract import Source
 from cutwater.connectors.file_source import FileSource
 from cutwater.connectors.generator import GeneratorSource
 from cutwater.connectors.socket_source import SocketSource
-from cutwater.errors import ConfigurationError, SimulationBrokenError
+from cutwater.errors import ConfigurationError, CutwaterError, SimulationBrokenError
 from cutwater.graph.model import LogicalGraph, LogicalNode, NodeKind
 from cutwater.graph.plan import JobPlan
 from cutwater.operators.sink import WriterOperator
 from cutwater.protocol.modes import CheckpointMode
 from cutwater.protocol.recovery import SnapshotCompleted
 from cutwater.snapshots.format import Manifest
-from cutwater.status import JobStatus
 from cutwater.testing.simulation.cases import Case, Read, States
 from cutwater.testing.simulation.checkers import Checker
 from cutwater.testing.simulation.comparison import Comparison, Output, difference
@@ -142,7 +141,7 @@ class UserRun(Run):
         """The same run, at its end. Raises what made the job fail."""
         outcome = self.play()
         if outcome.broken is not None:
-            failure = self.life.cluster.nodes[-1].coordinator.status.failure
+            failure = self.life.cluster.nodes[-1].coordinator.failure
             raise failure or SimulationBrokenError(
                 f"job {self.user.plan.name!r} can't be simulated", detail=outcome.broken
             )
@@ -216,11 +215,11 @@ class UserChecker(Checker):
             what = "records are missing from the output" if at_least_once else "the output is not that of a calm run"
             raise InvariantBroken(what, indent(f"\n{differs}", "  "))
 
-    def gives_up(self, status: JobStatus) -> bool:
+    def gives_up(self, attempt: int, failure: CutwaterError | None) -> bool:
         """A calm run ends with what the user's own restart strategy makes of a failure."""
         if self._run.reference is None:
-            raise InvariantBroken("the job fails without any fault", str(status.failure))
-        return super().gives_up(status)
+            raise InvariantBroken("the job fails without any fault", str(failure))
+        return super().gives_up(attempt, failure)
 
     def _check_cut(self, entry: SnapshotCompleted, manifest: Manifest, completed: Snapshot) -> None:
         """What the state must be, only the user knows."""

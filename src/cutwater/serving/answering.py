@@ -1,0 +1,31 @@
+"""What does an answer look like? JSON, which nobody keeps; errors say the fact, the detail and a hint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from starlette.responses import Response
+
+from cutwater.errors import CutwaterError
+from cutwater.status import FailureStatus
+
+_HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+
+
+class Refusal(CutwaterError):
+    """The request can't be answered as asked; `status` is HTTP's word for why."""
+
+    def __init__(self, status: int, fact: str, *, detail: str = "", hint: str = "") -> None:
+        super().__init__(fact, detail=detail, hint=hint)
+        self.status = status
+
+
+def reply(value: Any, status: int = 200) -> Response:
+    return Response(msgspec.json.encode(value), status, _HEADERS, "application/json")
+
+
+def refuse(refusal: Refusal, headers: Mapping[str, str] | None = None) -> Response:
+    failure = FailureStatus("Refusal", refusal.fact, refusal.detail, refusal.hint)
+    return Response(msgspec.json.encode(failure), refusal.status, {**_HEADERS, **(headers or {})}, "application/json")

@@ -1,0 +1,109 @@
+"""How does a job come to have a control service, and how does that end?
+
+A web server on a thread of its own, with a socket that is bound before anything else: whoever may not have the port
+hears of it when the job starts. Nothing of it runs on the coordinator's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+import threading
+
+import uvicorn
+
+from cutwater.api.launching import RunningJob
+from cutwater.config import Control
+from cutwater.errors import ConfigurationError
+from cutwater.serving.access import Tokens
+from cutwater.serving.app import application
+from cutwater.serving.endpoints import Served
+from cutwater.serving.operations import RunningOperations
+
+log = logging.getLogger("cutwater.serving")
+
+#: Whoever asked for the job's end wants to hear how it went.
+LINGER_SECONDS = 2.0
+CLOSING_SECONDS = 3.0
+CONNECTIONS_MAX = 512
+
+
+class ControlService:
+    """Serves one job. Its methods are for any thread."""
+
+    def __init__(self, job: RunningJob, options: Control) -> None:
+        self.tokens = tokens_of(options)
+        self._operations = RunningOperations()
+        self._socket = _bound(options)
+        scheme = "http" if options.certificate is None else "https"
+        host, port = self._socket.getsockname()[:2]
+        self.address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+        config = uvicorn.Config(
+            application(Served(job, self._operations), self.tokens),
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            loop="asyncio",
+            http="h11",
+            ws="none",
+            server_header=False,
+            limit_concurrency=CONNECTIONS_MAX,
+            timeout_graceful_shutdown=1,
+            ssl_certfile=options.certificate,
+            ssl_keyfile=options.key,
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._run, name=f"cutwater-control-{job.job_id}", daemon=True)
+        self._thread.start()
+
+    def linger(self) -> None:
+        """Returns when everyone who asked for something has heard how it went, or after a moment."""
+        self._operations.wait_until_read(LINGER_SECONDS)
+
+    def close(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(CLOSING_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            self._server.run(sockets=[self._socket])
+        except Exception:
+            log.exception("the control service at %s has ended; the job goes on", self.address)
+        finally:
+            self._socket.close()
+
+
+def tokens_of(options: Control) -> Tokens:
+    """Those of the files; without one, a token of this run that only the registration knows."""
+    change = secrets.token_urlsafe(32) if options.token_file is None else _read_token(options.token_file)
+    read = None if options.read_only_token_file is None else _read_token(options.read_only_token_file)
+    return Tokens(change, read)
+
+
+def _read_token(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            token = file.read().strip()
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f'the token of "{path}" can\'t be read', detail=str(error)) from error
+    if len(token) < 16:
+        raise ConfigurationError(f'the token of "{path}" is too short', hint="use at least 16 characters")
+    return token
+
+
+def _bound(options: Control) -> socket.socket:
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((options.host, options.port))
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        raise ConfigurationError(
+            f"the control service can't listen at {options.host}:{options.port}",
+            detail=str(error),
+            hint="choose another port, or 0 for any that is free",
+        ) from error
+    return listening

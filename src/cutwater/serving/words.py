@@ -1,0 +1,84 @@
+"""What is said to the control service, and what does it answer? Besides the values of `cutwater.status`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from cutwater.status import FailureStatus, RecoveryStatus
+
+
+class JobSummary(msgspec.Struct, frozen=True):
+    """A job in one line."""
+
+    job_id: str
+    name: str
+    state: str
+    attempt: int
+    parallelism: int
+    running_seconds: float
+    checkpoints_completed: int
+    checkpoints_failed: int
+    restarts: int
+    warnings_total: int
+
+
+class Jobs(msgspec.Struct, frozen=True):
+    """The jobs of this driver."""
+
+    jobs: list[JobSummary]
+
+
+class Exceptions(msgspec.Struct, frozen=True):
+    """Why attempts failed, the newest first, and the job if it did."""
+
+    restarts: int
+    recoveries: list[RecoveryStatus]
+    failure: FailureStatus | None
+
+
+class TakeSavepoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`folder`: the savepoint gets a folder of its own below it."""
+
+    folder: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
+
+
+class Stop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Ends the sources, and lets everything that was read reach the sinks.
+
+    `savepoint`: a folder below which a last savepoint is taken. `drain`: event time ends, too.
+    """
+
+    savepoint: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)] | None = None
+    drain: bool = False
+
+
+class Rescale(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Another number of tasks."""
+
+    parallelism: Annotated[int, msgspec.Meta(ge=1, le=32_768)]
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """Something that was asked of the job and takes its time."""
+
+    operation: str
+    what: Literal["checkpoint", "savepoint", "stop", "rescale"]
+    state: Literal["in_progress", "completed", "failed"]
+    begun_at_ms: int
+    #: The path of a savepoint.
+    path: str | None = None
+    failure: FailureStatus | None = None
+
+
+class Operations(msgspec.Struct, frozen=True):
+    """What was asked of the job, the newest last."""
+
+    operations: list[Operation]
+
+
+class Done(msgspec.Struct, frozen=True):
+    """It was told to the job."""
+
+    told: bool = True

@@ -1,0 +1,73 @@
+"""A job that runs nowhere, and remembers what was asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from cutwater.protocol.lifecycle import JobState
+from cutwater.status import (
+    ChainStatus,
+    CheckpointStatus,
+    GraphStatus,
+    JobResult,
+    JobStatus,
+    OperatorStatus,
+    RecoveryStatus,
+    TaskStatus,
+)
+
+
+def running_status() -> JobStatus:
+    operator = OperatorStatus("count", "count", "operator", "orders.py:7")
+    return JobStatus(
+        "orders",
+        "orders",
+        JobState.RUNNING,
+        attempt=2,
+        graph=GraphStatus((ChainStatus("count", "count", 2, (operator,)),)),
+        tasks=(TaskStatus("count[0]", "slot-1", 10, 7, 1.0, 2.0, 1.0, 0.0, 0, lag={"orders/0": 3}),),
+        checkpoints=(CheckpointStatus(4, "checkpoint", 2, "completed", 0.02, triggered_at_ms=1_700_000_000_000),),
+        checkpoints_completed=4,
+        recoveries=(RecoveryStatus(1, "slot slot-1 was lost", 1.0, noticed_at_ms=1_700_000_000_000),),
+        restarts=1,
+    )
+
+
+class StandInJob:
+    job_id = "orders"
+
+    def __init__(self) -> None:
+        self.now = running_status()
+        self.asked: list[object] = []
+        #: Called by whatever blocks, with what was asked.
+        self.does: Callable[[object], str] = lambda what: "file:///savepoints/1"
+
+    def status(self) -> JobStatus:
+        return self.now
+
+    def wait(self, timeout_seconds: float | None) -> JobResult:
+        raise TimeoutError
+
+    def cancel(self) -> None:
+        self.asked.append("cancel")
+        self.end(JobState.CANCELLED)
+
+    def stop(self, *, savepoint: str | None, drain: bool, timeout_seconds: float | None) -> str:
+        return self._asked(("stop", savepoint, drain))
+
+    def checkpoint(self, timeout_seconds: float | None) -> None:
+        self._asked("checkpoint")
+
+    def savepoint(self, target: str, timeout_seconds: float | None) -> str:
+        return self._asked(("savepoint", target))
+
+    def rescale(self, parallelism: int, timeout_seconds: float | None) -> None:
+        self._asked(("rescale", parallelism))
+
+    def end(self, state: JobState) -> None:
+        self.now = replace(self.now, state=state)
+
+    def _asked(self, what: object) -> str:
+        self.asked.append(what)
+        return self.does(what)

@@ -1,0 +1,212 @@
+"""The control service, asked by its client and by strangers. Real sockets, a job that runs nowhere."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from tests.unit.serving.stand_in import StandInJob, running_status
+
+from cutwater.config import Control
+from cutwater.errors import ConfigurationError, OperationsError
+from cutwater.protocol.lifecycle import JobState
+from cutwater.serving.access import BODY_BYTES_MAX
+from cutwater.serving.client import JobClient, JobUnreachableError, RequestRefusedError
+from cutwater.serving.endpoints import ENDPOINTS
+from cutwater.serving.openapi import JOB
+from cutwater.serving.operations import UNDER_WAY_MAX
+from cutwater.serving.registry import Registration
+from cutwater.serving.service import ControlService
+
+pytestmark = pytest.mark.threads
+
+READ_TOKEN = "only-for-those-who-look"
+
+
+class Service:
+    """A running one, and ways to ask it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.job = StandInJob()
+        read_only = folder / "read-only"
+        read_only.write_text(READ_TOKEN)
+        self.service = ControlService(self.job, Control(read_only_token_file=str(read_only)))
+        self.token = self.service.tokens.change
+        self.client = self.client_with(self.token)
+
+    def client_with(self, token: str) -> JobClient:
+        return JobClient(Registration("orders", "orders", self.service.address, token, "here", 1, 0))
+
+    def ask(self, method: str, path: str, body: bytes = b"", token: str | None = None) -> tuple[int, str]:
+        connection = http.client.HTTPConnection(urlsplit(self.service.address).netloc, timeout=30)
+        headers = {} if token == "" else {"authorization": f"Bearer {token or self.token}"}
+        connection.request(method, path, body or None, headers)
+        response = connection.getresponse()
+        text = response.read().decode()
+        connection.close()
+        return response.status, text
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    made = Service(tmp_path)
+    yield made
+    made.service.close()
+
+
+def test_the_status_arrives_as_it_is(service: Service) -> None:
+    assert service.client.status() == running_status()
+    assert service.client.checkpoints() == list(running_status().checkpoints)
+    assert service.client.exceptions().recoveries[0].cause == "slot slot-1 was lost"
+
+
+@pytest.mark.parametrize("path", ["/jobs", "/jobs/orders", "/jobs/others", "/openapi.json", "/nowhere", "/jobs/../etc"])
+@pytest.mark.parametrize("token", ["", "wrong", READ_TOKEN[:-1]])
+def test_without_the_token_nobody_learns_what_exists(service: Service, path: str, token: str) -> None:
+    expected = '{"kind":"Refusal","fact":"a token is needed","detail":"","hint":""}'
+    assert service.ask("GET", path, token=token) == (401, expected)
+    assert service.ask("POST", path, b"{}", token=token) == (401, expected)
+
+
+def test_whoever_may_only_look_changes_nothing(service: Service) -> None:
+    reader = service.client_with(READ_TOKEN)
+    assert reader.status().attempt == 2
+    for endpoint in ENDPOINTS:
+        if endpoint.changes:
+            assert service.ask("POST", f"/jobs/orders{endpoint.path}", b"{}", READ_TOKEN)[0] == 403
+    assert service.job.asked == []
+
+
+def test_a_savepoint_is_asked_for_and_polled(service: Service) -> None:
+    may_end = threading.Event()
+    service.job.does = lambda what: "file:///savepoints/7" if may_end.wait(30) else ""
+    begun = service.client.savepoint("file:///savepoints")
+    assert (begun.state, begun.what) == ("in_progress", "savepoint")
+    may_end.set()
+    assert service.client.wait_for(begun).path == "file:///savepoints/7"
+    assert service.job.asked == [("savepoint", "file:///savepoints")]
+
+
+def test_what_can_not_be_done_says_why(service: Service) -> None:
+    def fails(what: object) -> str:
+        raise OperationsError("there are 2 cores", detail="4 are needed", hint="free some")
+
+    service.job.does = fails
+    with pytest.raises(RequestRefusedError) as refused:
+        service.client.wait_for(service.client.rescale(4))
+    assert (refused.value.fact, refused.value.detail) == ("there are 2 cores", "4 are needed")
+
+
+def test_checkpoint_stop_rescale_and_cancel_reach_the_job(service: Service) -> None:
+    client = service.client
+    client.wait_for(client.checkpoint())
+    client.wait_for(client.rescale(3))
+    client.wait_for(client.stop("file:///s", drain=True))
+    client.cancel()
+    assert service.job.asked == ["checkpoint", ("rescale", 3), ("stop", "file:///s", True), "cancel"]
+    assert service.ask("POST", "/jobs/orders/cancel")[0] == 409
+
+
+def test_whoever_stopped_the_job_hears_the_answer_after_its_end(service: Service) -> None:
+    def ends(what: object) -> str:
+        service.job.end(JobState.FINISHED)
+        return "file:///savepoints/9"
+
+    service.job.does = ends
+    begun = service.client.stop("file:///savepoints", drain=False)
+    lingering = threading.Thread(target=service.service.linger)
+    lingering.start()
+    assert service.client.wait_for(begun).path == "file:///savepoints/9"
+    lingering.join()
+    service.service.close()
+    with pytest.raises(JobUnreachableError):
+        service.client.status()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        ("GET", "/jobs/others", b"", 404),
+        ("GET", "/nowhere", b"", 404),
+        ("GET", "/jobs/orders/../../etc/passwd", b"", 404),
+        ("GET", "/jobs/orders/checkpoints/77", b"", 404),
+        ("GET", "/jobs/orders/operations/savepoint-1", b"", 404),
+        ("PUT", "/jobs/orders", b"", 405),
+        ("POST", "/jobs/orders/savepoints", b"", 400),
+        ("POST", "/jobs/orders/savepoints", b"{}", 400),
+        ("POST", "/jobs/orders/savepoints", b'{"folder": ""}', 400),
+        ("POST", "/jobs/orders/savepoints", b'{"folder": "a", "other": 1}', 400),
+        ("POST", "/jobs/orders/savepoints", b"[" * 50_000, 400),
+        ("POST", "/jobs/orders/rescale", b'{"parallelism": 0}', 400),
+        ("POST", "/jobs/orders/rescale", b'{"parallelism": "\xff"}', 400),
+        ("POST", "/jobs/orders/savepoints", b" " * (BODY_BYTES_MAX + 1), 413),
+    ],
+)
+def test_what_can_not_be_answered_is_refused_in_json(
+    service: Service, method: str, path: str, body: bytes, status: int
+) -> None:
+    found, text = service.ask(method, path, body)
+    assert found == status
+    assert json.loads(text)["fact"]
+    assert service.job.asked == []
+
+
+def test_a_body_without_a_length_is_cut_off(service: Service) -> None:
+    connection = http.client.HTTPConnection(urlsplit(service.service.address).netloc, timeout=30)
+    pieces = (b"x" * 8192 for _ in range(100))
+    headers = {"authorization": f"Bearer {service.token}"}
+    try:
+        connection.request("POST", "/jobs/orders/savepoints", pieces, headers, encode_chunked=True)
+        assert connection.getresponse().status == 413
+    except (BrokenPipeError, ConnectionResetError):
+        pass  # it did not even read to the end
+    assert service.client.status().attempt == 2
+
+
+def test_not_more_than_so_much_is_under_way(service: Service) -> None:
+    may_end = threading.Event()
+    service.job.does = lambda what: str(may_end.wait(30))
+    begun = [service.client.checkpoint() for _ in range(UNDER_WAY_MAX)]
+    assert service.ask("POST", "/jobs/orders/checkpoints")[0] == 429
+    may_end.set()
+    for each in begun:
+        service.client.wait_for(each)
+
+
+def test_the_events_end_with_the_job(service: Service) -> None:
+    connection = http.client.HTTPConnection(urlsplit(service.service.address).netloc, timeout=30)
+    connection.request("GET", "/jobs/orders/events", headers={"authorization": f"Bearer {service.token}"})
+    response = connection.getresponse()
+    first = response.readline() + response.readline()
+    service.job.end(JobState.FINISHED)
+    rest = response.read()
+    connection.close()
+    assert first.startswith(b'event: status\ndata: {"job_id":"orders","name":"orders","state":"running"')
+    assert b'"state":"finished"' in rest
+
+
+def test_every_route_is_described(service: Service) -> None:
+    described = json.loads(service.ask("GET", "/openapi.json")[1])["paths"]
+    assert set(described) == {"/jobs", *(JOB + endpoint.path for endpoint in ENDPOINTS)}
+    assert described[f"{JOB}/savepoints"]["post"]["requestBody"]["required"]
+
+
+def test_a_port_that_is_taken_is_named(service: Service) -> None:
+    port = urlsplit(service.service.address).port
+    with pytest.raises(ConfigurationError, match=f"can't listen at 127.0.0.1:{port}"):
+        ControlService(StandInJob(), Control(port=port))
+
+
+def test_beyond_this_machine_only_with_a_token_of_the_users_own() -> None:
+    with pytest.raises(ConfigurationError, match="needs a token of yours"):
+        Control(host="0.0.0.0")
+
+
+def test_a_token_is_in_no_text(service: Service) -> None:
+    assert service.token not in repr(service.service.tokens)
+    assert service.token not in repr(service.client.registration)
