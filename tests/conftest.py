@@ -42,6 +42,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.timeout(TIMEOUTS_SECONDS[folder]))
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _jobs_of_tests_are_not_the_users(tmp_path_factory: pytest.TempPathFactory) -> None:
+    os.environ["CUTWATER_JOBS_FOLDER"] = str(tmp_path_factory.mktemp("jobs"))
+
+
 @pytest.fixture(autouse=True)
 def _neither_sleep_nor_pyspark(request: pytest.FixtureRequest) -> Iterator[None]:
     if _folders_of(request.node)[:1] not in {("unit",), ("property",)}:

@@ -85,6 +85,12 @@ def test_messages_of_one_epoch_stay_in_order_and_together() -> None:
     assert sent(encoder, *batches) == [("a", None, [b"1", None, b"3"]), ("b", None, [b"4"]), ("a", None, [b""])]
 
 
+def test_messages_in_snapshots_of_an_earlier_version_are_read() -> None:
+    ((topic, keys, values),) = unpacked([["a", [b"k", None], [b"1", None]]])
+    ((_, no_keys, _),) = unpacked([["a", None, [b"1"]]])
+    assert (topic, keys.to_pylist(), values.to_pylist(), no_keys) == ("a", [b"k", None], [b"1", None], None)
+
+
 def test_records_become_messages_with_topic_key_and_value() -> None:
     encoder = Encoder(lambda record: record["to"], lambda record: record["n"], "json")
     messages = sent(encoder, ObjectBatch([{"to": "a", "n": 1}, {"to": "b", "n": 2}]))

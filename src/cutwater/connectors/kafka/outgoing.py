@@ -147,13 +147,17 @@ def packed(messages: Sequence[Outgoing]) -> list[tuple[str, bytes]]:
     return found
 
 
-def unpacked(found: Sequence[tuple[str, bytes]]) -> list[Outgoing]:
-    messages: list[Outgoing] = []
-    for topic, data in found:
-        with pa.ipc.open_stream(data) as reader:
-            batch = reader.read_next_batch()
-        messages.append((topic, batch[_KEY] if _KEY in batch.schema.names else None, batch[_VALUE]))
-    return messages
+def unpacked(found: Sequence[Sequence[Any]]) -> list[Outgoing]:
+    return [_unpacked(*each) for each in found]
+
+
+def _unpacked(topic: str, *columns: Any) -> Outgoing:
+    if len(columns) == 2:  # lists of keys and values: a snapshot of an earlier version
+        keys, values = columns
+        return topic, None if keys is None else _column(keys), _column(values)
+    with pa.ipc.open_stream(columns[0]) as reader:
+        batch = reader.read_next_batch()
+    return topic, batch[_KEY] if _KEY in batch.schema.names else None, batch[_VALUE]
 
 
 def _column(values: Sequence[bytes | str | None]) -> pa.Array:
