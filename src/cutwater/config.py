@@ -219,7 +219,7 @@ class Control:
             raise ConfigurationError(
                 f"a control service at {self.host} needs a token of yours",
                 detail="others on the network reach it",
-                hint="give token_file=…, a file with at least 16 characters that nobody else can read",
+                hint="give token_file=…, a file that only you can read, with a token of at least 16 characters",
             )
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cutwater.errors import described
+from cutwater.errors import CutwaterError, described
 from cutwater.protocol.lifecycle import JobState
 
 
@@ -21,6 +21,13 @@ class FailureStatus:
 
     def __str__(self) -> str:
         return described(self.fact, self.detail, self.hint)
+
+
+def failure_of(error: BaseException) -> FailureStatus:
+    """An error as data."""
+    if isinstance(error, CutwaterError):
+        return FailureStatus(type(error).__name__, error.fact, error.detail, error.hint)
+    return FailureStatus(type(error).__name__, str(error) or type(error).__name__)
 
 
 @dataclass(frozen=True, slots=True)

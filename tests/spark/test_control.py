@@ -119,7 +119,7 @@ def test_a_job_is_steered_from_a_second_shell(driver: Driver, tmp_path: Path) ->
     assert 'there is no job "watched"' in driver.cutwater("status", "watched").stderr
 
 
-def test_a_cancelled_job_ends_and_a_killed_driver_is_told_of(driver: Driver) -> None:
+def test_a_killed_driver_is_told_of(driver: Driver) -> None:
     driver.wait_until_it_runs()
     os.killpg(driver.process.pid, signal.SIGKILL)
     driver.process.wait()

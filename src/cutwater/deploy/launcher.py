@@ -168,7 +168,12 @@ class SparkJob:
 
     def _attached(self, job: JobPlan) -> AttachedControl | None:
         control = job.options.control
-        return None if control is None else AttachedControl(self, name=job.name, options=control)
+        try:
+            return None if control is None else AttachedControl(self, name=job.name, options=control)
+        except CutwaterError:  # e.g. the port is taken: the job doesn't start
+            self._control.close()
+            self._background.close()
+            raise
 
     def status(self) -> JobStatus:
         return self._coordinator.status

@@ -641,7 +641,7 @@ class Coordinator:
 
     def take_checkpoint(self, answer: Answer) -> None:
         if self._mode is CheckpointMode.NONE:
-            answer("", ConfigurationError("a job without checkpoints can't take one"))
+            answer("", ConfigurationError("a job without checkpoints can't take one", hint="set Checkpoints(every=…)"))
             return
         self._checkpoints.request(CheckpointKind.CHECKPOINT, self._requests.add("checkpoint", answer))
 

@@ -19,13 +19,13 @@ from cutwater.status import (
     ChainStatus,
     CheckpointStatus,
     EdgeStatus,
-    FailureStatus,
     GraphStatus,
     JobStatus,
     OperatorStatus,
     RecoveryStatus,
     SlotStatus,
     TaskStatus,
+    failure_of,
 )
 
 #: A job may run for years: what it shows of each kind are the newest, and a count of all.
@@ -123,7 +123,7 @@ class StatusBoard:
             state=state,
             attempt=number,
             waiting_for=waiting_for,
-            failure=None if self.failure is None else _as_data(self.failure),
+            failure=None if self.failure is None else failure_of(self.failure),
             graph=self._graph,
             slots=tuple(SlotStatus(slot, slots[slot].host, slots[slot].pid, tasks) for slot, tasks in tasks_per_slot),
             tasks=self._tasks(number),
@@ -185,10 +185,6 @@ def _graph_of(plan: JobPlan) -> GraphStatus:
     ]
     edges = [EdgeStatus(edge.sender, edge.receiver, edge.partitioning.value, edge.tag) for edge in plan.graph.edges]
     return GraphStatus(tuple(chains), tuple(edges))
-
-
-def _as_data(failure: CutwaterError) -> FailureStatus:
-    return FailureStatus(type(failure).__name__, failure.fact, failure.detail, failure.hint)
 
 
 def _told(cause: CutwaterError) -> str:

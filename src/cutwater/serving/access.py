@@ -22,7 +22,7 @@ class Access(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Whoever has the first may do everything; with the second one may only look."""
+    """`change` allows everything, `read` only to look."""
 
     change: str = field(repr=False)
     read: str | None = field(default=None, repr=False)
@@ -37,7 +37,7 @@ class Tokens:
 
 
 class Guard:
-    """Lets no request through without a token. Around the whole application: nobody learns what exists."""
+    """Lets no request through without a token, to any path: strangers can't tell what exists."""
 
     def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""What does an answer look like? JSON, which nobody keeps; errors say the fact, the detail and a hint."""
+"""What does an answer look like? JSON that no cache may keep; an error has a fact, a detail and a hint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from starlette.responses import Response
 
 from cutwater.errors import CutwaterError
-from cutwater.status import FailureStatus
+from cutwater.status import failure_of
 
 _HEADERS = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
@@ -27,5 +27,6 @@ def reply(value: Any, status: int = 200) -> Response:
 
 
 def refuse(refusal: Refusal, headers: Mapping[str, str] | None = None) -> Response:
-    failure = FailureStatus("Refusal", refusal.fact, refusal.detail, refusal.hint)
-    return Response(msgspec.json.encode(failure), refusal.status, {**_HEADERS, **(headers or {})}, "application/json")
+    return Response(
+        msgspec.json.encode(failure_of(refusal)), refusal.status, {**_HEADERS, **(headers or {})}, "application/json"
+    )

@@ -23,7 +23,7 @@ class AttachedControl:
         self._registered = self._register(job, name, options)
 
     def withdraw(self) -> None:
-        """The job is over: nobody shall look for it any more, and who asked for its end hears of it."""
+        """When the job is over: it is no longer found, and whoever asked for its end still hears of it."""
         if self._registered is not None:
             with suppress(OSError):
                 self._registered.withdraw()

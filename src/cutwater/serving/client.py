@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import ssl
 import time
-from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -65,11 +64,10 @@ class JobClient:
     def cancel(self) -> None:
         self._ask("POST", "/cancel", b"", words.Done)
 
-    def wait_for(self, operation: words.Operation, *, waiting: Callable[[], None] = lambda: None) -> words.Operation:
-        """Returns when it is done; raises why it could not be. `waiting` is called again and again meanwhile."""
+    def wait_for(self, operation: words.Operation) -> words.Operation:
+        """Returns when it is done; raises why it could not be."""
         while operation.state == "in_progress":
             time.sleep(_PAUSE_SECONDS)
-            waiting()
             operation = self._get(f"/operations/{operation.operation}", words.Operation)
         if operation.failure is not None:
             raise refused(operation.failure)

@@ -1,4 +1,4 @@
-"""Who waits for what was asked of a job, while whoever asked goes on and polls?"""
+"""How is something asked of a job that takes longer than a request may? A thread waits for it; whoever asked polls."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import Literal
 
 import msgspec
 
-from cutwater.errors import CutwaterError
 from cutwater.serving.answering import Refusal
 from cutwater.serving.words import Operation
-from cutwater.status import FailureStatus
+from cutwater.status import failure_of
 
 What = Literal["checkpoint", "savepoint", "stop", "rescale"]
 
@@ -25,14 +24,14 @@ class RunningOperations:
     """A thread waits for each. Its methods are for any thread."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._read = threading.Condition()
         self._known: dict[str, Operation] = {}
         self._numbers = count(1)
         self._unread: set[str] = set()
 
     def start(self, what: What, call: Callable[[], str | None]) -> Operation:
         """`call` blocks until it is done, and gives the path of a savepoint."""
-        with self._changed:
+        with self._read:
             if sum(each.state == "in_progress" for each in self._known.values()) >= UNDER_WAY_MAX:
                 raise Refusal(
                     429, f"{UNDER_WAY_MAX} operations are under way already", hint="wait until one of them is done"
@@ -47,29 +46,28 @@ class RunningOperations:
 
     def find(self, name: str) -> Operation | None:
         """One that is over counts as read from now on."""
-        with self._changed:
+        with self._read:
             found = self._known.get(name)
             if found is not None and found.state != "in_progress":
                 self._unread.discard(name)
+                self._read.notify_all()
             return found
 
     def all(self) -> list[Operation]:
-        with self._changed:
+        with self._read:
             return list(self._known.values())
 
     def wait_until_read(self, seconds: float) -> None:
         """Returns when nobody can still want to know how something ended, or after this time."""
-        deadline = time.monotonic() + seconds
-        with self._changed:
-            while self._unread and (left := deadline - time.monotonic()) > 0:
-                self._changed.wait(min(left, 0.05))
+        with self._read:
+            self._read.wait_for(lambda: not self._unread, seconds)
 
     def _run(self, operation: Operation, call: Callable[[], str | None]) -> None:
         try:
             done = msgspec.structs.replace(operation, state="completed", path=call() or None)
         except Exception as error:
             done = msgspec.structs.replace(operation, state="failed", failure=failure_of(error))
-        with self._changed:
+        with self._read:
             self._known[operation.operation] = done
 
     def _forget_oldest(self) -> None:
@@ -77,10 +75,3 @@ class RunningOperations:
         for name in over[: max(0, len(self._known) - REMEMBERED_MAX)]:
             del self._known[name]
             self._unread.discard(name)
-
-
-def failure_of(error: BaseException) -> FailureStatus:
-    """An error as data."""
-    if isinstance(error, CutwaterError):
-        return FailureStatus(type(error).__name__, error.fact, error.detail, error.hint)
-    return FailureStatus(type(error).__name__, str(error) or type(error).__name__)

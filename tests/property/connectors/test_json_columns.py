@@ -50,3 +50,4 @@ def test_what_must_be_escaped_is_left_to_others() -> None:
     for text in ('"', "\\", "\n", "\x00"):
         assert json_objects(pa.RecordBatch.from_pydict({"s": [text]})) is None
     assert json_objects(pa.RecordBatch.from_pydict({"s": ["plain é"]})) is not None
+    assert json_objects(pa.RecordBatch.from_pydict({"s": ["\n", "plain", "\n"]}).slice(1, 1)) is not None

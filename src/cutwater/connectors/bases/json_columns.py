@@ -32,8 +32,10 @@ def json_objects(batch: pa.RecordBatch) -> pa.Array | None:
 
 def _as_json(column: pa.Array) -> pa.Array | None:
     kind = column.type
-    if _is_text(kind) and not _needs_escapes(column):
+    if _is_text(kind):
         text = column.cast(pa.large_string())
+        if _needs_escapes(text):
+            return None
         if column.null_count:
             text = pc.binary_join_element_wise(_constant('"'), text, _constant('"'), _constant(""))
     elif pa.types.is_integer(kind) or pa.types.is_boolean(kind):
@@ -47,12 +49,13 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _needs_escapes(column: pa.Array) -> bool:
-    """Looks at all the bytes that the values lie in, and so sometimes at others, too."""
-    data = column.buffers()[2]
-    if data is None:
+def _needs_escapes(text: pa.Array) -> bool:
+    """Looks at the bytes of these values only: the column may be a small part of a large one."""
+    _, offsets, data = text.buffers()
+    if data is None or not len(text):
         return False
-    found = np.frombuffer(data, dtype=np.uint8)
+    ends = np.frombuffer(offsets, dtype=np.int64)
+    found = np.frombuffer(data, dtype=np.uint8)[ends[text.offset] : ends[text.offset + len(text)]]
     return bool(((found < _SPACE) | (found == _QUOTE) | (found == _BACKSLASH)).any())
 
 
