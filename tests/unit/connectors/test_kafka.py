@@ -132,6 +132,44 @@ def test_a_client_that_loses_its_error_is_replaced_by_another_one() -> None:
         producer.flush()
 
 
+class Narrow:
+    """A client that holds three messages, and hands them over when it is polled."""
+
+    def __init__(self) -> None:
+        self.held: list[Any] = []
+        self.sent: list[Any] = []
+
+    def produce(self, *message: Any) -> None:
+        if len(self.held) == 3 or (message[1] == b"large" and self.held) or message[1] == b"huge":
+            raise BufferError("Local: Queue full")
+        self.held.append(message)
+
+    def poll(self, seconds: float) -> int:
+        if seconds > 0:
+            self.sent.append(self.held.pop(0))
+        return 0
+
+    def __len__(self) -> int:
+        return len(self.held)
+
+
+def narrow_producer() -> MessageProducer:
+    producer = MessageProducer(Cluster("a:1", None), defaults={}, ours={})
+    producer.client = Narrow()
+    return producer
+
+
+def test_a_full_client_gets_the_other_messages_later_in_their_order() -> None:
+    producer = narrow_producer()
+    producer.produce(Encoder("t", None, "text").messages(ObjectBatch([*"abcdef", "large", "h"])))
+    assert b"".join(message[1] for message in producer.client.sent + producer.client.held) == b"abcdeflargeh"
+
+
+def test_a_message_that_no_room_is_enough_for_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="larger than all that Kafka's client may hold"):
+        narrow_producer().produce(Encoder("t", None, "text").messages(ObjectBatch(["huge"])))
+
+
 def test_a_record_of_the_wrong_type_is_shown() -> None:
     with pytest.raises(SerializationError, match='value="bytes" takes bytes, not dict'):
         Encoder("t", None, "bytes").messages(ObjectBatch([b"fine", {"n": 1}]))

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import repeat
 from typing import Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from cutwater.connectors.failures import PeerError
 from cutwater.connectors.kafka.cluster import Cluster, kafka
 from cutwater.connectors.kafka.outgoing import Outgoing
+from cutwater.errors import ConfigurationError
 
-MESSAGES_PER_CALL = 1000
-#: What the client holds until the broker has it. Below its own limits: beyond those it takes later messages while it
-#: refuses earlier ones.
+#: So many become Python objects at once, and then the client is served.
+PORTION = 1000
+#: What the client holds until the broker has it.
 HELD_MESSAGES_MAX = 80_000
 HELD_BYTES_MAX = 256 << 20
 #: A client whose broker was killed in mid-transaction may never find it again; a new one does.
@@ -29,21 +28,24 @@ class MessageProducer:
     def __init__(self, cluster: Cluster, *, defaults: dict[str, Any], ours: dict[str, Any]) -> None:
         self._cluster = cluster
         self._refused: tuple[Any, str] | None = None
-        self._largest_bytes = 1
         # Without this the client calls back for every message.
         reports = {"delivery.report.only.error": True, "on_delivery": self._refuse}
         self.client = cluster.producer(
-            {"queue.buffering.max.messages": 2 * HELD_MESSAGES_MAX, **defaults},
+            {
+                "queue.buffering.max.messages": HELD_MESSAGES_MAX,
+                "queue.buffering.max.kbytes": HELD_BYTES_MAX >> 10,
+                **defaults,
+            },
             {"enable.idempotence": True, **ours, **reports},
         )
 
     def produce(self, messages: Sequence[Outgoing]) -> None:
         for topic, keys, values in messages:
-            self._largest_bytes = max(self._largest_bytes, _largest_bytes(keys, values))
-            for begin in range(0, len(values), MESSAGES_PER_CALL):
-                portion = values.slice(begin, MESSAGES_PER_CALL).to_pylist()
-                keyed = None if keys is None else keys.slice(begin, MESSAGES_PER_CALL).to_pylist()
+            for begin in range(0, len(values), PORTION):
+                portion = values.slice(begin, PORTION).to_pylist()
+                keyed = repeat(None, len(portion)) if keys is None else keys.slice(begin, PORTION).to_pylist()
                 self._produce(topic, keyed, portion)
+                self._served(self.client.poll, 0)
 
     def flush(self) -> None:
         """Returns when the broker has everything; raises when it refused something, or takes nothing for a while."""
@@ -64,19 +66,29 @@ class MessageProducer:
         with suppress(kafka().KafkaException, SystemError):
             self.client.poll(0)
 
-    def _produce(self, topic: str, keys: Sequence[bytes | None] | None, values: Sequence[bytes | None]) -> None:
-        held_max = min(HELD_MESSAGES_MAX, max(MESSAGES_PER_CALL, HELD_BYTES_MAX // self._largest_bytes))
-        while len(self.client) + len(values) > held_max and len(self.client):
+    def _produce(self, topic: str, keys: Iterable[bytes | None], values: Sequence[bytes | None]) -> None:
+        produce = self.client.produce
+        try:
+            for key, value in zip(keys, values, strict=True):
+                while True:
+                    try:
+                        produce(topic, value, key)
+                        break
+                    except BufferError:
+                        self._wait_for_room(topic)
+        except kafka().KafkaException as error:
+            raise self._cluster.failure(error.args[0], f"write to topic {topic!r}") from error
+
+    def _wait_for_room(self, topic: str) -> None:
+        """The client holds as much as it may."""
+        held = len(self.client)
+        if not held:
+            raise ConfigurationError(
+                f"a message to topic {topic!r} is larger than all that Kafka's client may hold",
+                hint='raise it: properties={"queue.buffering.max.kbytes": …}',
+            )
+        while len(self.client) > held // 2:
             self._served(self.client.poll, 0.01)
-        wanted: list[dict[str, Any]]
-        if keys is None:
-            wanted = [{"value": value} for value in values]
-        else:
-            wanted = [{"value": value, "key": key} for key, value in zip(keys, values, strict=True)]
-        if self.client.produce_batch(topic, wanted) != len(wanted):
-            error = next(message["_error"] for message in wanted if "_error" in message)
-            raise self._cluster.failure(error, f"write to topic {topic!r}")
-        self._served(self.client.poll, 0)
 
     def _refuse(self, error: Any, message: Any) -> None:
         """Called by the client, while it is polled."""
@@ -98,9 +110,3 @@ class MessageProducer:
             refusal, topic = self._refused
             raise self._cluster.failure(refusal, f"write to topic {topic!r}")
         return result
-
-
-def _largest_bytes(keys: pa.Array | None, values: pa.Array) -> int:
-    """At most so large is any message of these."""
-    lengths = [pc.max(pc.binary_length(column)).as_py() or 0 for column in (keys, values) if column is not None]
-    return sum(lengths)

@@ -129,7 +129,7 @@ class KafkaSource(Source):
         self._value = value
         self._schema = schema
         self._with_metadata = with_metadata
-        self._bounded = bounded
+        self.bounded = self._bounded = bounded
         self._isolation = isolation
         self.discovery_interval_seconds = discovery_seconds
 

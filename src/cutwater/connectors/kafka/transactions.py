@@ -31,6 +31,8 @@ from cutwater.errors import OperationsError
 #: Large epochs take their time; no broker refuses it by default.
 TRANSACTION_TIMEOUT_SECONDS = 120.0
 CALL_SECONDS = 15.0
+#: An epoch is there as a whole, and its end is flushed: waiting for more makes fewer requests, and nothing later.
+LARGE_BATCHES = {"linger.ms": 100, "batch.num.messages": 100_000}
 #: How much later than it should a call may come back.
 LATE_SECONDS = 5.0
 
@@ -132,7 +134,7 @@ class _Writer:
     def _opened(self) -> MessageProducer:
         producer = self._producer = MessageProducer(
             self._cluster,
-            defaults={"transaction.timeout.ms": int(TRANSACTION_TIMEOUT_SECONDS * 1000)},
+            defaults={"transaction.timeout.ms": int(TRANSACTION_TIMEOUT_SECONDS * 1000), **LARGE_BATCHES},
             ours={"transactional.id": self._group},
         )
         self._within_time(lambda: producer.client.init_transactions(CALL_SECONDS))
