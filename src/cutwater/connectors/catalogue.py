@@ -48,6 +48,7 @@ CONNECTORS: Final = (
     _source("collection", "collection", "exactly once: index"),
     _source("generator", "generator", "exactly once: index"),
     _source("files", "file_source", "exactly once: offset or row group"),
+    _source("csv", "file_source", "exactly once: row"),
     _source("socket", "socket_source", "none: can't be read again"),
     _source("http_stream", "http.source", "none; with ids, exactly once: Last-Event-ID"),
     _source("kafka", "kafka.source", "exactly once: offset", "kafka", "confluent_kafka"),

@@ -88,13 +88,15 @@ class ParquetEncoder(Encoder):
 
 
 class CsvEncoder(Encoder):
-    """Takes what `Columns` gives. A header, then a line for each row: texts in quotes, nothing for null.
+    """Takes what `Columns` gives. A header if wanted, then a line for each row: texts in quotes, nothing for null.
 
     The header is a frame of its own, so that files can be joined without it.
     """
 
-    def __init__(self, compression: Compression = "none") -> None:
+    def __init__(self, compression: Compression = "none", *, header: bool = True, delimiter: str = ",") -> None:
         self._compression = compression
+        self._header = header
+        self._delimiter = delimiter
 
     def start(self, file: OutputFile) -> None:
         self._file = file
@@ -103,12 +105,13 @@ class CsvEncoder(Encoder):
     def write(self, batch: Batch) -> int:
         assert not isinstance(batch, ObjectBatch), "columns were made of it before"
         if self._frame is None:
-            header = Frame(self._file, self._compression)
-            header.write(_as_csv(batch.slice(0, 0), has_header=True))
-            header.end()
+            if self._header:
+                header = Frame(self._file, self._compression)
+                header.write(_as_csv(batch.slice(0, 0), has_header=True, delimiter=self._delimiter))
+                header.end()
             self.header_bytes = self._file.tell()
             self._frame = Frame(self._file, self._compression)
-        self._frame.write(_as_csv(batch, has_header=False))
+        self._frame.write(_as_csv(batch, has_header=False, delimiter=self._delimiter))
         return self._file.tell()
 
     def finish(self) -> None:
@@ -120,10 +123,11 @@ class CsvEncoder(Encoder):
             self.finish()
 
 
-def _as_csv(batch: pa.RecordBatch, *, has_header: bool) -> bytes:
+def _as_csv(batch: pa.RecordBatch, *, has_header: bool, delimiter: str) -> bytes:
     written = io.BytesIO()
+    options = pyarrow.csv.WriteOptions(include_header=has_header, delimiter=delimiter)
     try:
-        pyarrow.csv.write_csv(batch, written, pyarrow.csv.WriteOptions(include_header=has_header))
+        pyarrow.csv.write_csv(batch, written, options)
     except pa.ArrowException as error:
         raise SerializationError(
             "records can't be written as CSV",

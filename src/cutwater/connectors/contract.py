@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequenc
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -24,6 +24,16 @@ from cutwater.batches import Batch
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
 from cutwater.protocol.known_origins import KnownOrigins
 from cutwater.protocol.splits import Split
+
+if TYPE_CHECKING:
+    # With a default: a source that says nothing of its records is one of Any.
+    from typing_extensions import TypeVar
+
+    Record = TypeVar("Record", default=Any, covariant=True)
+else:
+    from typing import TypeVar
+
+    Record = TypeVar("Record", covariant=True)
 
 
 class Replay(StrEnum):
@@ -99,7 +109,7 @@ class Unreadable:
     function: object = None
 
 
-class Source(ABC):
+class Source(ABC, Generic[Record]):
     """Where records come from."""
 
     replay: Replay = Replay.REPLAYABLE
@@ -116,6 +126,8 @@ class Source(ABC):
     uses_spark: bool = False
     #: True: its readers obey `ReaderContext.tolerant`. False: `on_error` other than "fail" is refused.
     can_tolerate: bool = False
+    #: False: its input has no end.
+    bounded: bool = True
 
     @property
     @abstractmethod
@@ -343,7 +355,7 @@ class Sink(ABC):
 
         Only what attempts before this one prepared (None: all): a driver that was thought dead may recover late, when
         a newer attempt has begun to write. And only what this run prepared: what another one prepared may be in a
-        snapshot that somebody restores later.
+        snapshot that is restored later.
 
         `parallelism_before`: how many tasks wrote before the snapshot; None: there is no snapshot.
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from cutwater.batches import Batch, ObjectBatch, rows_of
+from cutwater.connectors.bases.json_values import json_values
 from cutwater.connectors.file_compression import Compression, Frame, OutputFile
 from cutwater.errors import SerializationError
 
@@ -81,8 +82,8 @@ class JsonLinesEncoder(LineEncoder):
         self._non_finite = non_finite
 
     def encode(self, batch: Batch) -> bytes:
-        values = [_as_json(value) for value in batch.values] if isinstance(batch, ObjectBatch) else batch.to_pylist()
         try:
+            values = json_values(batch.values) if isinstance(batch, ObjectBatch) else batch.to_pylist()
             lines = _JSON.encode_lines(values)
             # The encoder writes NaN and infinity as null: only where one stands, they may be.
             if self._non_finite == "null" or b"null" not in lines or not _may_be_non_finite(values):
@@ -112,10 +113,6 @@ class JsonLinesEncoder(LineEncoder):
                 )
             checked[number] = _JSON.encode(_spelled_out(plain)) + b"\n"
         return b"".join(checked)
-
-
-def _as_json(value: Any) -> Any:
-    return value._asdict() if isinstance(value, tuple) and hasattr(value, "_asdict") else value
 
 
 def _may_be_non_finite(values: list[Any]) -> bool:

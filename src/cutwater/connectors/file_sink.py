@@ -41,7 +41,7 @@ from cutwater.connectors.prepared_files import (
     decode_prepared,
 )
 from cutwater.connectors.remote_files import WriterOnThread
-from cutwater.connectors.settings import absolute_path, check_choice, check_positive
+from cutwater.connectors.settings import absolute_path, check_choice, check_delimiter, check_positive
 from cutwater.durations import Duration, parse_duration
 from cutwater.errors import ConfigurationError, StorageError
 from cutwater.object_stores import HASTE_SECONDS
@@ -74,14 +74,17 @@ def files(
     format: Format = "text",  # noqa: A002 — the word that Spark uses
     schema: pa.Schema | None = None,
     non_finite: NonFinite = "refuse",
+    header: bool = True,
+    delimiter: str = ",",
     **layout: Unpack[Layout],
 ) -> FileSink:
     """A sink of rolling files in a folder that the driver and all slots see: a path, or a URL of S3 (`s3://`), Google
     Cloud Storage (`gs://`), Azure (`az://`, `abfs://`) or HDFS (`hdfs://`).
 
-    `text`: str(value) a line; `json`: a JSON value a line; `csv` (with a header line), `parquet` and `avro` (extra
-    "avro"): columns, from typed batches, dicts, dataclasses, named tuples, or tuples (c0, c1, …), of `schema` or as the
-    first records have them.
+    `text`: str(value) a line; `json`: a JSON value a line, which for rows, dicts, dataclasses and named tuples is an
+    object; `csv` (with a header line, unless `header=False`; cells are separated by `delimiter`), `parquet` and
+    `avro` (extra "avro"): columns, from typed batches, dicts, dataclasses, named tuples, or tuples (c0, c1, …), of
+    `schema` or as the first records have them.
 
     Transactional: with exactly-once checkpoints each record is in exactly one visible file, whatever crashes. Files
     appear when a checkpoint completes, at least one per writing task and checkpoint (more when one grows beyond
@@ -107,8 +110,18 @@ def files(
         raise ConfigurationError(f"format {format!r} takes no schema", hint="only formats with columns have one")
     if format == "avro":
         fastavro()
+    check_delimiter(delimiter)
+    if format != "csv" and (header is not True or delimiter != ","):
+        raise ConfigurationError(f"format {format!r} takes no header and no delimiter", hint='format="csv" does')
     return FileSink(
-        absolute_path(folder), format, schema=schema, title=os.fspath(folder), non_finite=non_finite, **layout
+        absolute_path(folder),
+        format,
+        schema=schema,
+        title=os.fspath(folder),
+        non_finite=non_finite,
+        header=header,
+        delimiter=delimiter,
+        **layout,
     )
 
 
@@ -124,9 +137,16 @@ def json_lines(
     return files(folder, format="json", non_finite=non_finite, **layout)
 
 
-def csv(folder: str | os.PathLike[str], *, schema: pa.Schema | None = None, **layout: Unpack[Layout]) -> FileSink:
+def csv(
+    folder: str | os.PathLike[str],
+    *,
+    schema: pa.Schema | None = None,
+    header: bool = True,
+    delimiter: str = ",",
+    **layout: Unpack[Layout],
+) -> FileSink:
     """`files(folder, format="csv")`"""
-    return files(folder, format="csv", schema=schema, **layout)
+    return files(folder, format="csv", schema=schema, header=header, delimiter=delimiter, **layout)
 
 
 def parquet(folder: str | os.PathLike[str], *, schema: pa.Schema | None = None, **layout: Unpack[Layout]) -> FileSink:
@@ -153,6 +173,8 @@ class FileSink(Sink):
         title: str,
         schema: pa.Schema | None = None,
         non_finite: NonFinite = "refuse",
+        header: bool = True,
+        delimiter: str = ",",
         roll_bytes: int = _ROLL_BYTES,
         roll_every: Duration | None = None,
         partition_by: PartitionBy | None = None,
@@ -176,6 +198,8 @@ class FileSink(Sink):
         self._title = title
         self._if_exists = if_exists
         self._non_finite: NonFinite = non_finite
+        self._header = header
+        self._delimiter = delimiter
         if format == "text" and any(isinstance(part, str) for part in self.partition_by):
             raise ConfigurationError(
                 "lines of text have no columns to partition by",
@@ -221,7 +245,7 @@ class FileSink(Sink):
             case "json":
                 return JsonLinesEncoder(self._non_finite, compression)
             case "csv":
-                return CsvEncoder(compression)
+                return CsvEncoder(compression, header=self._header, delimiter=self._delimiter)
             case "parquet" if self.partition_by:
                 return ParquetEncoder(self._compression, group_bytes=_SMALL_GROUP_BYTES)
             case "parquet":

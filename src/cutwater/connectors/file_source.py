@@ -6,8 +6,9 @@ import copy
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import pyarrow as pa
 
@@ -19,8 +20,8 @@ from cutwater.connectors.file_parts import FilePart, as_split, part_of
 from cutwater.connectors.file_system import SERVER_HINT, FileFacts, file_system_of, is_on_server
 from cutwater.connectors.line_reader import JsonLineReader, LineReader, WithPath
 from cutwater.connectors.remote_files import reader_on_thread
-from cutwater.connectors.settings import absolute_path, check_choice, check_positive
-from cutwater.connectors.table_reader import PATH_COLUMN, CsvReader, ParquetReader, open_csv, open_parquet
+from cutwater.connectors.settings import absolute_path, check_choice, check_delimiter, check_positive
+from cutwater.connectors.table_reader import PATH_COLUMN, CsvReader, CsvShape, ParquetReader, open_csv, open_parquet
 from cutwater.connectors.tolerant_csv import TolerantCsvReader
 from cutwater.errors import ConfigurationError, StorageError
 from cutwater.object_stores import HASTE_SECONDS, PATIENCE_SECONDS
@@ -43,14 +44,17 @@ def files(
     include_path: bool = False,
     split_bytes: int = 64 << 20,
     compression: Compression | Literal["auto"] = "auto",
+    header: bool = True,
+    delimiter: str = ",",
 ) -> FileSource:
     """A source of the files that a glob (`**` for any depth), a folder, a file, or a list of these names: paths, or
     URLs of S3 (`s3://`), Google Cloud Storage (`gs://`), Azure (`az://`, `abfs://`) or HDFS (`hdfs://`).
 
-    `text` gives lines as str; `json` the value of each line; `csv` (with a header line) and `parquet` give typed
-    batches of `schema`, or of the first file's; `avro` (extra "avro") gives a dict for each record. `include_path`:
-    (path, value) pairs, or a column `path`. Big text, JSON, Parquet and Avro files are cut into splits of about
-    `split_bytes`, which several tasks read; keep it over restores.
+    `text` gives lines as str; `json` the value of each line; `csv` and `parquet` give typed batches of `schema`, or of
+    the first file's; `avro` (extra "avro") gives a dict for each record. CSV begins with a line of names, or with
+    `header=False` has the columns of `schema` in their order, without one c0, c1, …; `delimiter` is what separates
+    cells. `include_path`: (path, value) pairs, or a column `path`. Big text, JSON, Parquet and Avro files
+    are cut into splits of about `split_bytes`, which several tasks read; keep it over restores.
 
     Text, JSON and CSV whose names end with `.gz`, `.zst` or `.zstd` are decompressed; `compression` is for names that
     don't tell. A compressed file is one split, and a restored job reads it again up to where it was.
@@ -78,6 +82,9 @@ def files(
         )
     if format == "avro":
         fastavro()
+    check_delimiter(delimiter)
+    if format != "csv" and (header is not True or delimiter != ","):
+        raise ConfigurationError(f"format {format!r} takes no header and no delimiter", hint='format="csv" does')
     return FileSource(
         given,
         format,
@@ -86,7 +93,28 @@ def files(
         include_path=include_path,
         split_bytes=split_bytes,
         compression=None if compression == "auto" else compression,
+        csv_shape=CsvShape(delimiter, None if header else ()),
     )
+
+
+class CsvOptions(TypedDict, total=False):
+    """What `csv` takes besides: see `files`."""
+
+    watch: bool
+    include_path: bool
+    compression: Compression | Literal["auto"]
+
+
+def csv(
+    pattern: Path | Sequence[Path],
+    *,
+    schema: pa.Schema | None = None,
+    header: bool = True,
+    delimiter: str = ",",
+    **options: Unpack[CsvOptions],
+) -> FileSource:
+    """`files(pattern, format="csv", …)`"""
+    return files(pattern, format="csv", schema=schema, header=header, delimiter=delimiter, **options)
 
 
 class FileSource(Source):
@@ -102,21 +130,26 @@ class FileSource(Source):
         include_path: bool,
         split_bytes: int,
         compression: Compression | None = None,
+        csv_shape: CsvShape = CsvShape(),  # noqa: B008 — a value
     ) -> None:
         self._title = ", ".join(os.fspath(pattern) for pattern in patterns)
         self._patterns = [absolute_path(pattern) for pattern in patterns]
         self._format = format
         self.can_tolerate = format in ("text", "json", "csv")  # a line can be bad alone
         self._watch = watch
+        self.bounded = not watch
         self._include_path = include_path
         self._split_bytes = split_bytes
         self._compression = compression
+        self._csv_shape = csv_shape
         self._schema = schema
         self._is_remote = any(map(is_on_server, self._patterns))
         if self._is_remote:
             self.discovery_interval_seconds = _LOOK_AT_SERVER_SECONDS
         if format in ("csv", "parquet"):
             columns = self._infer_schema() if schema is None else schema
+            if csv_shape.columns is not None:  # all of them, also when only some are read
+                self._csv_shape = replace(csv_shape, columns=tuple(columns.names))
             self._schema = with_path_column(columns) if include_path else columns
 
     @property
@@ -164,9 +197,16 @@ class FileSource(Source):
             case "parquet":
                 return ParquetReader(part, self._schema, position, include_path=self._include_path)
             case "csv":
-                csv = TolerantCsvReader if tolerant else CsvReader
+                reader = TolerantCsvReader if tolerant else CsvReader
                 compression = self._compression_of(part.path)
-                return csv(part, self._schema, position, include_path=self._include_path, compression=compression)
+                return reader(
+                    part,
+                    self._schema,
+                    position,
+                    include_path=self._include_path,
+                    compression=compression,
+                    shape=self._csv_shape,
+                )
             case "avro":
                 values: SplitReader = AvroReader(part, position)
             case "json":
@@ -233,9 +273,12 @@ class FileSource(Source):
         if self._format == "parquet":
             with open_parquet(path) as parquet:
                 return parquet.schema_arrow.remove_metadata()
-        file, batches = open_csv(path, None, compression=self._compression_of(path))
+        file, batches = open_csv(path, None, compression=self._compression_of(path), shape=self._csv_shape)
         with file:
-            return batches.schema
+            found_columns: pa.Schema = batches.schema
+        if self._csv_shape.columns is None:
+            return found_columns
+        return pa.schema([field.with_name(f"c{index}") for index, field in enumerate(found_columns)])
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from cutwater.batches import Batch, ObjectBatch
-from cutwater.connectors.contract import Discovery, ReaderContext, Source, SplitReader
+from cutwater.connectors.contract import Discovery, ReaderContext, Record, Source, SplitReader
 from cutwater.connectors.failures import user_function_failed
 from cutwater.connectors.settings import check_callable, check_positive
 from cutwater.errors import ConfigurationError
@@ -16,8 +16,8 @@ from cutwater.protocol.splits import Split
 
 
 def generator(
-    function: Callable[[int], Any], *, count: int | None = None, per_second: float | None = None, splits: int = 8
-) -> GeneratorSource:
+    function: Callable[[int], Record], *, count: int | None = None, per_second: float | None = None, splits: int = 8
+) -> GeneratorSource[Record]:
     """A source of `function(0)`, `function(1)`, …: `count` values, or without end; at most `per_second` in all.
 
     Replayable, if the function always gives the same value for an index: it is called again after a failure. Split s
@@ -43,16 +43,17 @@ class _Lane(msgspec.Struct, frozen=True, array_like=True):
     of: int
 
 
-class GeneratorSource(Source):
+class GeneratorSource(Source[Record]):
     """Eager: the splits run side by side, as the rate is shared among them."""
 
     eager = True
 
     def __init__(
-        self, function: Callable[[int], Any], count: int | None, per_second: float | None, splits: int
+        self, function: Callable[[int], Record], count: int | None, per_second: float | None, splits: int
     ) -> None:
         self._function = function
         self._count = count
+        self.bounded = count is not None
         self._per_second = per_second
         self._splits = splits
 

@@ -11,13 +11,14 @@ from typing import Any
 
 import cloudpickle
 
+from cutwater.batches import packed
 from cutwater.errors import SerializationError
 
 
 def pickle_values(values: list[Any], *, owner: str) -> bytes:
     """The values as bytes; `owner` names the connector in the error."""
     try:
-        data: bytes = cloudpickle.dumps(values, protocol=pickle.HIGHEST_PROTOCOL)
+        data: bytes = cloudpickle.dumps(packed(values), protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as error:  # a value's own __reduce__ may raise anything
         culprit = next((value for value in values if not _can_be_pickled(value)), values)
         raise SerializationError(

@@ -48,6 +48,16 @@ def check_choice(option: str, value: str, choices: tuple[str, ...]) -> None:
         )
 
 
+def check_delimiter(delimiter: str) -> None:
+    """Refuses what can't separate the cells of CSV."""
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '"\r\n' or not delimiter.isascii():
+        raise ConfigurationError(
+            "delimiter must be one ASCII character, no quote and no end of line",
+            detail=f"it is {delimiter!r}",
+            hint='e.g. ";" or "\\t"',
+        )
+
+
 def check_address(host: str, port: int) -> None:
     """Refuses what can't be a TCP address."""
     if not isinstance(host, str) or not host:

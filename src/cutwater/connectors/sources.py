@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cutwater.connectors.catalogue import named
 from cutwater.connectors.collection import collection
-from cutwater.connectors.file_source import files
+from cutwater.connectors.file_source import csv, files
 from cutwater.connectors.generator import generator
 from cutwater.connectors.socket_source import socket
 
@@ -26,6 +26,7 @@ __all__ = [
     "collection",
     "generator",
     "files",
+    "csv",
     "socket",
     "http_stream",
     "kafka",

@@ -102,7 +102,7 @@ class StagedFiles(Source):
             raise StorageError(
                 f"the staged DataFrame in {self._folder!r} is damaged",
                 detail=f"{expected} parts were written, {len(names)} are there",
-                hint="the folder must be seen by driver and slots alike, and nobody else may write to it",
+                hint="driver and slots must all see the folder, and no other program may write to it",
             )
         return Discovery(splits, complete=True)
 

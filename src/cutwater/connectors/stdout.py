@@ -10,7 +10,7 @@ from cutwater.connectors.contract import Sink, SinkWriter, WriterContext
 
 
 def stdout(prefix: str | None = None) -> StdoutSink:
-    """Prints each record as a line, in the driver (a slot's own output only reaches Spark's logs).
+    """Prints each record as a line, in the driver. Nothing is left out, as it is of what a function prints in a slot.
 
     Plain: records are printed as they come and printed again after a failure; some that were on their way when a slot
     died may be printed once or twice. Everything goes through the driver: meant for looking, not for volume.

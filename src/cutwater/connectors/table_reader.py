@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -19,6 +20,21 @@ from cutwater.connectors.file_system import file_system_of
 from cutwater.errors import StorageError, UserError
 
 PATH_COLUMN = "path"
+
+
+@dataclass(frozen=True, slots=True)
+class CsvShape:
+    """How a CSV file is written."""
+
+    delimiter: str = ","
+    #: The columns in their order, of files without a header line; None: the first line names them.
+    columns: tuple[str, ...] | None = None
+
+    @property
+    def header_rows(self) -> int:
+        return 1 if self.columns is None else 0
+
+
 _ROWS_MAX = 131_072
 
 
@@ -133,16 +149,18 @@ class CsvReader(TableReader):
         *,
         include_path: bool,
         compression: Compression = "none",
+        shape: CsvShape = CsvShape(),
     ) -> None:
         super().__init__(part, schema, include_path=include_path)
         self._compression = compression
+        self._shape = shape
         self._position = position or 0
         self._skip = self._position
         self._finished = False
         self._file, self._batches = self._open()
 
     def _open(self) -> tuple[BinaryIO, Any]:
-        return open_csv(self._part.path, self._columns, compression=self._compression)
+        return open_csv(self._part.path, self._columns, compression=self._compression, shape=self._shape)
 
     def _next_batch(self) -> pa.RecordBatch | None:
         while not self._finished:
@@ -199,8 +217,11 @@ def open_csv(
     *,
     compression: Compression = "none",
     on_invalid_row: Callable[[Any], str] | None = None,
+    shape: CsvShape = CsvShape(),
 ) -> tuple[BinaryIO, Any]:
     """The file and a stream of its batches; without a schema the types are taken from the first megabyte.
+
+    Without a header and without names, columns are called f0, f1, …
 
     `on_invalid_row`: what to do with a row that has too few or too many cells, "skip" or "error" (the default).
     """
@@ -210,7 +231,8 @@ def open_csv(
             column_types={field.name: field.type for field in schema}, include_columns=schema.names
         )
     # One thread: threads would outlive the reader, and the slots share the cores anyway.
-    read = pyarrow.csv.ReadOptions(use_threads=False)
+    names = None if shape.columns is None else list(shape.columns)
+    read = pyarrow.csv.ReadOptions(use_threads=False, column_names=names, autogenerate_column_names=names == [])
     try:
         file: BinaryIO = file_system_of(path).open(path)
     except OSError as error:
@@ -218,7 +240,7 @@ def open_csv(
     if compression != "none":
         file = decompressed(file, compression, sys.maxsize)
     try:
-        parse = pyarrow.csv.ParseOptions(invalid_row_handler=on_invalid_row)
+        parse = pyarrow.csv.ParseOptions(delimiter=shape.delimiter, invalid_row_handler=on_invalid_row)
         return file, pyarrow.csv.open_csv(file, read_options=read, parse_options=parse, convert_options=convert)
     except (KeyError, OSError, pa.ArrowException) as error:
         file.close()

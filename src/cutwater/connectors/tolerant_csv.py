@@ -21,7 +21,7 @@ from cutwater.connectors.bases.decoding import Place, RowDecoder
 from cutwater.connectors.contract import Unreadable
 from cutwater.connectors.file_compression import Compression
 from cutwater.connectors.file_parts import FilePart
-from cutwater.connectors.table_reader import CsvReader, open_csv, table_unreadable
+from cutwater.connectors.table_reader import CsvReader, CsvShape, open_csv, table_unreadable
 
 
 class _Misshapen(NamedTuple):
@@ -41,12 +41,13 @@ class TolerantCsvReader(CsvReader):
         *,
         include_path: bool,
         compression: Compression = "none",
+        shape: CsvShape = CsvShape(),  # noqa: B008 — a value
     ) -> None:
         self._misshapen: deque[_Misshapen] = deque()
         #: Of all that were found, also before the position: rows of the right shape in front of them.
         self._found_behind: list[int] = []
         self._unreadable: Sequence[Unreadable] = ()
-        super().__init__(part, schema, position, include_path=include_path, compression=compression)
+        super().__init__(part, schema, position, include_path=include_path, compression=compression, shape=shape)
         self._decoder = RowDecoder(_TypedCells(self._columns), self._columns, tolerant=True)
 
     def _open(self) -> tuple[Any, Any]:
@@ -59,11 +60,17 @@ class TolerantCsvReader(CsvReader):
         return self._rows(cells, self._note_misshapen)
 
     def _rows(self, schema: pa.Schema | None, on_invalid_row: Callable[[Any], str]) -> tuple[Any, Any]:
-        return open_csv(self._part.path, schema, compression=self._compression, on_invalid_row=on_invalid_row)
+        return open_csv(
+            self._part.path,
+            schema,
+            compression=self._compression,
+            on_invalid_row=on_invalid_row,
+            shape=self._shape,
+        )
 
     def _note_misshapen(self, row: Any) -> str:
-        # The header is row 1.
-        before = row.number - 2 - len(self._found_behind)
+        # Rows of the file count from 1, the header included.
+        before = row.number - 1 - self._shape.header_rows - len(self._found_behind)
         self._found_behind.append(before)
         if before >= self._position:
             error = ValueError(f"{row.actual_columns} cells for {row.expected_columns} columns")
@@ -86,10 +93,11 @@ class TolerantCsvReader(CsvReader):
         return None if decoded.batch is None else self._conform(decoded.batch)
 
     def _told_from(self, first: int) -> Callable[[int], str]:
-        """Rows by their number in the file, where the header is row 1."""
+        """Rows by their number in the file, which counts from 1, the header included."""
+        first_row = first + 1 + self._shape.header_rows
 
         def told(index: int) -> str:
-            return f"row {first + index + 2 + bisect_right(self._found_behind, first + index)}"
+            return f"row {first_row + index + bisect_right(self._found_behind, first + index)}"
 
         return told
 

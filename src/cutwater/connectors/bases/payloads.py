@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from cutwater.batches import Batch, ObjectBatch, rows_of, without_time_column
+from cutwater.connectors.bases.json_values import json_value
 from cutwater.errors import SchemaError
 
 _encode_json = msgspec.json.Encoder().encode
@@ -26,7 +27,7 @@ def _encoded_value(value: Any) -> bytes:
         case str():
             return value.encode(errors="surrogatepass")
     try:
-        return _encode_json(value)
+        return _encode_json(json_value(value))
     except (TypeError, ValueError) as error:
         raise SchemaError(
             "a record can't be sent as JSON",

@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 
 from cutwater.batches import Batch, rows_of
+from cutwater.connectors.bases.json_values import json_value
 from cutwater.connectors.failures import user_function_failed
 from cutwater.errors import SchemaError
 
@@ -93,7 +94,7 @@ class Mapper:
 
     def _document(self, content: Any, record: Any) -> bytes:
         try:
-            source = _encode_json(content._asdict() if hasattr(content, "_asdict") else content)
+            source = _encode_json(json_value(content))
         except (TypeError, ValueError) as error:
             raise SchemaError(f"a record can't be written as JSON: {error}", detail=_shown(record)) from error
         if not source.startswith(b"{"):

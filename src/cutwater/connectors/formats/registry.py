@@ -53,8 +53,8 @@ def registry(
 ) -> Registry:
     """A schema registry that understands Confluent's calls, at `http://…` or `https://…`.
 
-    `user` and `password`: basic authentication; `token`: a bearer token instead. `ca_file`: certificates of those who
-    may vouch for the server; left out, those of the machine. `timeout`: for one answer. While a job runs, a registry
+    `user` and `password`: basic authentication; `token`: a bearer token instead. `ca_file`: certificates of the
+    authorities to trust; left out, those of the machine. `timeout`: for one answer. While a job runs, a registry
     that is gone is asked again for a minute and a half.
     """
     parts = urlsplit(url) if isinstance(url, str) else None

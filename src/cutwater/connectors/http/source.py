@@ -37,9 +37,9 @@ def http_stream(
     """A source of server-sent events, or of lines of JSON, from an HTTP server that goes on sending. One task reads.
 
     Not replayable by itself: what was received but not yet processed when the job fails is lost, and so is what the
-    server sends while nobody is connected. With `replays=True` the server promises to go on behind an event when its id
-    is given as Last-Event-ID: then the position is the id of the last event, it is in the snapshot, and the source is
-    replayable, as far as the server keeps its promise. Every event must have an id of its own then.
+    server sends while the source is not connected. With `replays=True` the server promises to go on behind an event
+    when its id is given as Last-Event-ID: then the position is the id of the last event, it is in the snapshot, and the
+    source is replayable, as far as the server keeps its promise. Every event must have an id of its own then.
 
     When the response ends or breaks off, the source connects again, with the last id if there is one. It waits longer
     from time to time, at least as long as the server asks for (`retry:`, Retry-After). The answer 204 ends the stream.
@@ -51,8 +51,8 @@ def http_stream(
         of the event (`data`, `event`, `id`) or of the line. None: "text" of events, "json" of lines.
     replays: the server goes on behind Last-Event-ID.
     ends: a response that is complete is the end of the stream.
-    idle_seconds: a server that is silent for longer, without even a comment, is taken for gone. None: never.
-    ca_file: certificates of those who may vouch for the server; None: those of the machine.
+    idle_seconds: a server that is silent for longer, without even a comment, is considered gone. None: never.
+    ca_file: certificates of the authorities to trust; None: those of the machine.
     """
     check_choice("format", format, ("sse", "ndjson"))
     parts = urlsplit(url) if isinstance(url, str) else None
@@ -82,6 +82,7 @@ class HttpStreamSource(Source):
     """One split: the response, and those that follow it."""
 
     eager = True
+    bounded = False
     can_tolerate = True
 
     def __init__(

@@ -47,7 +47,7 @@ def kinesis(
     discovery_seconds: float = DISCOVERY_SECONDS,
     options: Mapping[str, Any] | None = None,
 ) -> KinesisSource:
-    """Reads a stream of Amazon Kinesis, or of a server that speaks like it. Never ends.
+    """Reads a stream of Amazon Kinesis, or of a compatible server. Never ends.
 
     Exactly once: the position in a snapshot is, by shard, the sequence number of the last record. Shards are spread
     over the tasks. Resharding is followed in order: shards that come from a split or a merge are found while the job
@@ -76,6 +76,7 @@ class KinesisSource(Source):
     """A shard is a split. Its payload is the moment from which it is read; None: all of it."""
 
     eager = True
+    bounded = False
     can_tolerate = True
     has_successors = True
 

@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from cutwater.connectors.bases.decoding import Decoded, Place, Value, decoder_of
+from cutwater.connectors.bases.json_values import json_value
 from cutwater.connectors.bases.message_formats import MessageFormat
 from cutwater.errors import SerializationError
 
@@ -37,10 +38,8 @@ def payload_of(record: Any) -> bytes:
         return record
     if isinstance(record, str):
         return record.encode()
-    if isinstance(record, tuple) and hasattr(record, "_fields"):
-        record = dict(zip(record._fields, record, strict=True))
     try:
-        return msgspec.json.encode(record)
+        return msgspec.json.encode(json_value(record))
     except (TypeError, ValueError) as error:
         raise SerializationError(
             "a record can't become a message", detail=f"{error}; it is {record!r}", hint="map it to bytes before"

@@ -76,6 +76,7 @@ class NatsSource(Source):
     """One split: the stream."""
 
     eager = True
+    bounded = False
     can_tolerate = True
 
     def __init__(

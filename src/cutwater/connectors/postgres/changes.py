@@ -86,7 +86,7 @@ class PostgresChanges(Source):
         self._publication = log.publication
         self._tables = tables
         self._reads_tables = snapshot
-        self._bounded = bounded
+        self.bounded = self._bounded = bounded
 
     @property
     def name(self) -> str:

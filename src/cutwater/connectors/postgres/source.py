@@ -74,7 +74,7 @@ class PostgresRows(Source):
         self._query = query
         self._keys = keys
         self._poll_seconds = poll_seconds
-        self._bounded = bounded
+        self.bounded = self._bounded = bounded
         self._schema = schema
 
     @property

@@ -16,6 +16,7 @@ from cutwater.protocol.splits import Split
 
 class RabbitMQSource(Source):
     eager = True
+    bounded = False
     can_tolerate = True
 
     def __init__(self, url: str, *, value: Value, schema: pa.Schema | None, prefetch: int) -> None:

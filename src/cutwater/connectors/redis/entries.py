@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from cutwater.batches import field_names
 from cutwater.connectors.bases.decoding import Decoded, Decoder, Place, RowDecoder, ValueDecoder
 from cutwater.errors import SerializationError
 
@@ -81,8 +82,8 @@ def fields_of(record: Any) -> list[Field]:
     """Names and values in turn, as XADD takes them."""
     if isinstance(record, dict):
         fields = [word for field in record.items() for word in field]
-    elif isinstance(record, tuple) and hasattr(record, "_fields"):
-        fields = [word for field in zip(record._fields, record, strict=True) if field[1] is not None for word in field]
+    elif isinstance(record, tuple) and (names := field_names(record)) is not None:
+        fields = [word for field in zip(names, record, strict=True) if field[1] is not None for word in field]
     else:
         fields = [ONLY_FIELD, record]
     if not fields or not all(isinstance(word, str | bytes | int | float) for word in fields):

@@ -64,6 +64,7 @@ class RedisStreamSource(Source):
     """One split for each stream."""
 
     eager = True
+    bounded = False
     can_tolerate = True
 
     def __init__(

@@ -54,7 +54,7 @@ def judge(guarantee: Guarantee, seen: Observation) -> tuple[str, ...]:
     if twice and not may_repeat:
         findings.append(f"{_counted(twice)} there more than once: {_some(twice)}")
     if foreign:
-        findings.append(f"{_counted(foreign)} there that nobody sent: {_some(foreign)}")
+        findings.append(f"{_counted(foreign)} there that were never sent: {_some(foreign)}")
     if seen.too_early:
         findings.append(f"{_counted(seen.too_early)} visible before the first commit: {_some(seen.too_early)}")
     if seen.pending:

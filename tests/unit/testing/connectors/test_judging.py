@@ -39,7 +39,7 @@ def test_nothing_may_be_missing_when_nothing_failed(guarantee: Guarantee) -> Non
 @pytest.mark.parametrize("guarantee", Guarantee)
 def test_nobody_may_make_up_a_number(guarantee: Guarantee) -> None:
     seen = Observation(2, received=[0, 1, 2, -1])
-    assert judge(guarantee, seen) == ("2 records are there that nobody sent: -1, 2",)
+    assert judge(guarantee, seen) == ("2 records are there that were never sent: -1, 2",)
 
 
 @pytest.mark.parametrize("guarantee", Guarantee)
