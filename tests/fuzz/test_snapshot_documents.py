@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.fuzz.conftest import EXPECTED, FUZZ
 from tests.fuzz.mutations import damaged, mutated
@@ -128,7 +128,7 @@ def test_damaged_state(watch: Path, data: bytes, form: str):
     look_into(watch, sealed(json.loads(msgspec.json.encode(msgspec.structs.replace(MANIFEST, tasks=(task,))))))
 
 
-@FUZZ
+@settings(FUZZ, max_examples=FUZZ.max_examples // 8)  # each is three commands
 @given(body=mutated(BODY))
 def test_the_command_line_shows_a_changed_manifest_or_what_is_wrong_with_it(watch: Path, body: Any):
     folder = watch / "job" / "chk-7"

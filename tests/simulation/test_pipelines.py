@@ -59,7 +59,7 @@ def test_an_incompatible_change_renames_or_exchanges_what_has_state() -> None:
 
 
 def _exactly(key: str, *totals: tuple[int, int]) -> list[Any]:
-    return [(key, (("c", count), ("v", total))) for count, total in totals]
+    return [{"k": key, "result": {"c": count, "v": total}} for count, total in totals]
 
 
 @pytest.mark.parametrize(

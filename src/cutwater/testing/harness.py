@@ -16,18 +16,20 @@ recovers by itself; if its output is not that of a run without failures, `execut
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import cloudpickle
 
 from cutwater.api.launching import LaunchOptions
+from cutwater.config import configuration_of
 from cutwater.errors import InternalError, OperationsError
 from cutwater.graph.plan import JobPlan
 from cutwater.runtime.recovering import check_connectors, history_of, with_key_groups_restored
 from cutwater.snapshots.store import SnapshotStore
-from cutwater.status import JobResult, JobStatus
+from cutwater.status import CheckpointDetails, JobResult, JobStatus, LogLine
 from cutwater.testing.simulation.cluster import Cluster, Watcher
 from cutwater.testing.simulation.comparison import comparison_of
 from cutwater.testing.simulation.conditions import draw_conditions
@@ -58,7 +60,7 @@ class LocalLauncher:
             check_seed(UserJob(job, self._comparison), self._seed)
         started = LocalJob(job, options, self._seed, self._files)
         self._files = started.storage
-        started.play()
+        started.play(options.enough)
         return started
 
 
@@ -86,11 +88,15 @@ class LocalJob:
         self.cluster = Cluster(self, plan, bytes(cloudpickle.dumps(plan)), history)
         self._plan = plan
 
-    def play(self) -> None:
-        """To the end of the job."""
+    def play(self, enough: Callable[[], bool] | None = None) -> None:
+        """To the end of the job, or until it is enough: then the job is cancelled."""
         self.cluster.start_coordinator()
         try:
-            self.world.run(lambda: self.status().state.terminal)
+            self.world.run(lambda: self.status().state.terminal or (enough is not None and enough()))
+            if not self.status().state.terminal:
+                self.cluster.nodes[0].coordinator.cancel()
+                self.cluster.nodes[0].process.wake()
+                self.world.run(lambda: self.status().state.terminal)
         except InvariantBroken as broken:
             raise InternalError(broken.invariant, detail=broken.detail) from broken
 
@@ -104,6 +110,16 @@ class LocalJob:
 
     def status(self) -> JobStatus:
         return self.cluster.nodes[0].coordinator.status
+
+    def checkpoint_details(self, checkpoint: int) -> CheckpointDetails | None:
+        return self.cluster.nodes[0].coordinator.checkpoint_details(checkpoint)
+
+    def logs(self, after: int) -> tuple[LogLine, ...]:
+        """None: what the job writes is written here, by this process."""
+        return ()
+
+    def configuration(self) -> Mapping[str, Any]:
+        return configuration_of(self._plan.options)
 
     def wait(self, timeout_seconds: float | None) -> JobResult:
         """Returns at once; raises what made the job fail."""

@@ -44,7 +44,7 @@ def simulated() -> Iterator[None]:
 
 
 def stand_in(source: Source, records: Iterable[Any]) -> Source:
-    """The source, or while the job is simulated one of these records in its place.
+    """The source itself; while the job is simulated, a source of these records in its place.
 
     A typed source's records are dicts with its columns.
     """

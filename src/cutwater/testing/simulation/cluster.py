@@ -165,7 +165,7 @@ class CoordinatorNode:
             store=store,
             new_token=lambda: f"{world.random.getrandbits(64):016x}",
             random=world.random.random,
-            listener=self._listen,
+            listeners=(self._listen,),
         )
         self.coordinator = Coordinator(plan, pickled_plan, services, history)
         self.status: JobStatus = self.coordinator.status

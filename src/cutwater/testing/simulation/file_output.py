@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 from cutwater.api.dataflow import Build
+from cutwater.batches import make_row
 from cutwater.connectors import sinks
 from cutwater.connectors.file_sink import FileSink, IfExists
 from cutwater.connectors.prepared_files import PENDING, PUBLISHED, decode_prepared
@@ -24,7 +25,6 @@ from cutwater.runtime.recovering import History
 from cutwater.testing.simulation.conditions import Place
 from cutwater.testing.simulation.files import SCHEME, SimulatedFiles
 from cutwater.testing.simulation.lineage import Part
-from cutwater.testing.simulation.pipelines.rows import plain
 
 #: A job whose sinks could be files has them so often.
 RATE = 0.4
@@ -143,16 +143,16 @@ def _age(part: Part) -> tuple[int, ...]:
 
 
 def from_json(line: bytes) -> Any:
-    """A record of a line, as `plain` makes it of the record that was written."""
-    return plain(_with_times(json.loads(line)))
+    """The record of a line as it was written: an object is a row, an array a tuple."""
+    return _record(json.loads(line))
 
 
-def _with_times(value: Any) -> Any:
+def _record(value: Any) -> Any:
     match value:
         case dict():
-            return {name: _with_times(field) for name, field in value.items()}
+            return make_row(tuple(value), map(_record, value.values()))
         case list():
-            return list(map(_with_times, value))
+            return tuple(map(_record, value))
         case str() if _TIME.match(value):
             return datetime.fromisoformat(value)
     return value

@@ -61,6 +61,13 @@ class PlantedBug:
     job: str | None
     seeds_max: int
     _patch: Callable[[], Any]
+    #: Where it was found last: tried first, since some are rare.
+    likely_seed: int = 0
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Those of the campaign that must find it."""
+        return (self.likely_seed, *range(self.seeds_max))
 
     @contextmanager
     def planted(self) -> Iterator[None]:
@@ -379,31 +386,39 @@ BUGS: tuple[PlantedBug, ...] = (
     PlantedBug("output of an aborted checkpoint is forgotten", "word_count", 400, _aborted_output_forgotten),
     PlantedBug("frozen state goes on changing", "rebalance", 100, _frozen_state_changes),
     PlantedBug("the newest completed snapshot is deleted", "deep", 400, _newest_snapshot_deleted),
-    PlantedBug("a late recovery rolls back a newer attempt", "few_splits", 400, _late_rollback),
+    PlantedBug("a late recovery rolls back a newer attempt", "few_splits", 400, _late_rollback, likely_seed=245),
     PlantedBug("a watermark overtakes buffered records", "event_time", 100, _watermark_overtakes_records),
     PlantedBug("a split's clock is not restored", "event_time", 100, _clocks_not_restored),
     PlantedBug("a task's event time is not restored", "event_time", 100, _input_time_not_restored),
     PlantedBug(
         "only tasks that have begun are asked for the time", "event_time", 400, _slowest_of_those_that_have_begun
     ),
-    PlantedBug("a driver believes in what it wrote below a summary", "word_count", 400, _believes_in_the_hole),
+    PlantedBug(
+        "a driver believes in what it wrote below a summary", "word_count", 400, _believes_in_the_hole, likely_seed=346
+    ),
     PlantedBug("a savepoint commits", "word_count", 400, _savepoint_commits),
     PlantedBug("prepared files are sought in the new folder", None, 300, _folder_of_prepared_files_forgotten),
-    PlantedBug("a savepoint holds only the names of prepared files", None, 300, _savepoints_hold_names_only),
-    PlantedBug("names of files repeat in every run", None, 300, _names_repeat_in_every_run),
+    PlantedBug(
+        "a savepoint holds only the names of prepared files", None, 300, _savepoints_hold_names_only, likely_seed=197
+    ),
+    PlantedBug("names of files repeat in every run", None, 300, _names_repeat_in_every_run, likely_seed=30),
     PlantedBug("the fastest split decides about time", "event_time", 100, _fastest_split_decides),
     PlantedBug("an idle split holds time back", "idle", 20, _idle_split_holds_time_back),
     PlantedBug(
         "at most once: a watermark overtakes a held batch", "event_time_at_most_once", 100, _clock_moves_when_read
     ),
     PlantedBug("a paused source hears of no new limit", "aligned", 20, _limits_never_lifted),
-    PlantedBug("keys that were ahead go back to the slowest task's time", None, 300, _one_time_for_all_keys),
+    PlantedBug(
+        "keys that were ahead go back to the slowest task's time", None, 300, _one_time_for_all_keys, likely_seed=132
+    ),
     PlantedBug("a function and the state own one object", None, 300, _objects_have_two_owners),
-    PlantedBug("what a failed call has put out leaves", None, 300, _failed_calls_put_out),
-    PlantedBug("columns of a restored table are taken by position", None, 300, _columns_by_position),
-    PlantedBug("a channel that hangs is waited for", None, 300, _silence_is_trusted),
-    PlantedBug("calls under way are not in the snapshot", None, 300, _calls_are_not_in_the_snapshot),
+    PlantedBug("what a failed call has put out leaves", None, 300, _failed_calls_put_out, likely_seed=251),
+    PlantedBug("columns of a restored table are taken by position", None, 300, _columns_by_position, likely_seed=26),
+    PlantedBug("a channel that hangs is waited for", None, 300, _silence_is_trusted, likely_seed=46),
+    PlantedBug("calls under way are not in the snapshot", None, 300, _calls_are_not_in_the_snapshot, likely_seed=156),
     PlantedBug("a watermark overtakes calls under way", None, 300, _watermark_overtakes_calls),
     PlantedBug("the end of input overtakes calls under way", None, 300, _end_overtakes_calls),
-    PlantedBug("united batches are joined whatever they are", "restless", 300, _schemas_are_not_compared),
+    PlantedBug(
+        "united batches are joined whatever they are", "restless", 300, _schemas_are_not_compared, likely_seed=65
+    ),
 )

@@ -227,8 +227,7 @@ class RunningTotals(Running):
 
     def total_of(self, output: Any) -> tuple[str, Total]:
         named = dict(output)
-        key = named["k" if "k" in named else "key"]  # a function's result has no name of its own
-        return key, Total(named["c"], named["s"], named.get("lo"), named.get("hi"), named.get("m"))
+        return key_in(named), Total(named["c"], named["s"], named.get("lo"), named.get("hi"), named.get("m"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,8 +261,9 @@ class AggregatedInPlace(Running):
         return keyed(stream, self.key).aggregate(functions.TotalInPlace(), **site.settings("aggregate", keyed=True))
 
     def total_of(self, output: Any) -> tuple[str, Total]:
-        key, named = output[0], dict(output[1])
-        return key, Total(named["c"], named["v"])
+        named = dict(output)
+        total = dict(named["result"])
+        return key_in(named), Total(total["c"], total["v"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +318,11 @@ class Delayed(Ending):
     def judge(self, rows: list[Row], found: Found) -> str | None:
         surplus = found - Counter(tuple(row) for row in rows)
         return f"too many {shown(surplus)}" if surplus else None
+
+
+def key_in(named: dict[str, Any]) -> Any:
+    """Of a result: by its column, or as "key" where a function gave it."""
+    return named["k" if "k" in named else "key"]
 
 
 def ttl_of(milliseconds: int | None) -> Ttl | None:
