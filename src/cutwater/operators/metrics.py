@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import msgspec
+
+from cutwater.operators.user_metrics import UserMetric
+
+
+class OperatorMetrics(msgspec.Struct, array_like=True):
+    """Of one operator of a task, since the attempt started."""
+
+    uid: str
+    records_in: int = 0
+    records_out: int = 0
+    #: In this operator alone, without those that it called.
+    busy_seconds: float = 0.0
+    #: What the user's function counts: `context.metrics`.
+    users: list[UserMetric] = []
 
 
 class TaskMetrics(msgspec.Struct, array_like=True):
-    """Counted since the attempt started. The three times add up to the time the loop has seen."""
+    """Counted since the attempt started.
+
+    Busy, idle and backpressured add up to the time since then. A task is idle when it has nothing to do, and while it
+    waits for its turn; it is backpressured from the moment it finds no room until it finds some.
+    """
 
     task: str
     records_in: int = 0
@@ -33,6 +53,12 @@ class TaskMetrics(msgspec.Struct, array_like=True):
     skipped_records: int = 0
     #: Records that failed and left by the side output "errors", as `on_error="dead_letter"` says.
     dead_letters: int = 0
+    #: In the order of the chain.
+    operators: list[OperatorMetrics] = []
+
+    def told(self) -> TaskMetrics:
+        """As it is now, whatever is counted later."""
+        return msgspec.structs.replace(self, operators=list(map(copy, self.operators)))
 
 
 class SlotMetrics(msgspec.Struct, array_like=True):

@@ -16,11 +16,12 @@ from cutwater.errors import CutwaterError, UserFunctionError
 from cutwater.graph.model import ExecutionEdge, LogicalNode, Vertex
 from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot, SourceOperator
 from cutwater.operators.event_time import frozen_watermark, restored_watermark
-from cutwater.operators.metrics import TaskMetrics
+from cutwater.operators.metrics import OperatorMetrics, TaskMetrics
 from cutwater.operators.sink import WriterOperator
 from cutwater.protocol.elements import Idle, Watermark
 from cutwater.protocol.ids import CheckpointId
 from cutwater.protocol.watermarks import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
+from cutwater.runtime.accounts import Accounts
 from cutwater.runtime.routing import Router
 from cutwater.state.copies import copied_batch
 
@@ -32,11 +33,20 @@ INPUT_TIME_STATE = "input-time"
 class Chain:
     """The operators of one task; index 0 is the head."""
 
-    def __init__(self, vertex: Vertex, outputs: Sequence[tuple[ExecutionEdge, Router]], metrics: TaskMetrics) -> None:
+    def __init__(
+        self,
+        vertex: Vertex,
+        outputs: Sequence[tuple[ExecutionEdge, Router]],
+        metrics: TaskMetrics,
+        now_seconds: Callable[[], float],
+    ) -> None:
         self.vertex = vertex
         self._metrics = metrics
+        self._accounts = Accounts(now_seconds)
+        #: By operator.
+        self._counts = metrics.operators = [OperatorMetrics(node.uid) for node in vertex.operators]
         self.operators: list[Operator] = [_built(node) for node in vertex.operators]
-        self._enter = _entrance(self.operators[0])
+        self._enter = self._entrance(0)
         self._outputs = outputs
         indices = range(len(self.operators))
         #: By operator: the last watermark that left it.
@@ -60,6 +70,11 @@ class Chain:
     @property
     def source(self) -> SourceOperator | None:
         return self.head if isinstance(self.head, SourceOperator) else None
+
+    @property
+    def is_whole_job(self) -> bool:
+        """From a source to where it ends, without another task."""
+        return self.source is not None and not self._outputs and len(self.operators) > 1
 
     @property
     def sinks(self) -> list[WriterOperator]:
@@ -87,6 +102,21 @@ class Chain:
 
     def process(self, batch: Batch, port: int) -> None:
         self._enter(batch, port)
+
+    def told(self) -> TaskMetrics:
+        """What was counted so far, by the operators and by users' functions in them."""
+        told = self._metrics.told()
+        for operator, context in zip(told.operators, self._contexts, strict=True):
+            operator.users = context.user_metrics.told()
+        return told
+
+    def poll(self) -> bool:
+        """Has the source read; False: nothing was there."""
+        assert self.source is not None
+        before = self._accounts.turn(self._counts[0])
+        read = self.source.poll()
+        self._accounts.turn(before)
+        return read
 
     @property
     def restored_ms(self) -> int | None:
@@ -119,10 +149,12 @@ class Chain:
         return min(times, default=None)
 
     def on_wall_time(self, now_ms: int) -> None:
-        for operator in self._timed:
+        for index, operator in enumerate(self.operators):
             time = operator.next_wall_ms()
             if time is not None and time <= now_ms:
+                before = self._accounts.turn(self._counts[index])
                 operator.on_wall_time(now_ms)
+                self._accounts.turn(before)
 
     def on_idle_input(self) -> None:
         for operator in self.operators:
@@ -133,7 +165,9 @@ class Chain:
         while self._told_of_end < len(self.operators):
             if not self._drained():
                 return False
+            before = self._accounts.turn(self._counts[self._told_of_end])
             self.operators[self._told_of_end].on_end()
+            self._accounts.turn(before)
             self._told_of_end += 1
         return self._drained()
 
@@ -171,9 +205,11 @@ class Chain:
 
     def _advance(self, index: int, timestamp_ms: int) -> None:
         operator = self.operators[index]
+        before = self._accounts.turn(self._counts[index])
         operator.on_watermark(timestamp_ms)
         if operator.forwards_time:
             operator.in_turn(partial(self._forward_watermark, index, timestamp_ms))
+        self._accounts.turn(before)
 
     def _forward_watermark(self, sender: int, timestamp_ms: int) -> None:
         self._reached_ms[sender] = timestamp_ms
@@ -209,13 +245,11 @@ class Chain:
             router.send_control(element_of(sender))
 
     def _emitter(self, sender: int, tag: str | None) -> Target:
-        targets = self._targets(sender, tag)
-        if len(targets) == 1:
-            return targets[0]
-
-        *others, last = targets or [_nowhere]
+        *others, last = self._targets(sender, tag) or [_nowhere]
+        counts = self._counts[sender]
 
         def emit(batch: Batch) -> None:
+            counts.records_out += batch.num_rows
             # Each receiver may change its records, or keep them.
             for target in others:
                 target(copied_batch(batch))
@@ -247,13 +281,25 @@ class Chain:
         return calls + routes
 
     def _call(self, receiver: int, port: int) -> Target:
-        process = _entrance(self.operators[receiver])
+        enter = self._entrance(receiver)
 
         def call(batch: Batch) -> None:
             if batch.num_rows:
-                process(batch, port)
+                enter(batch, port)
 
         return call
+
+    def _entrance(self, index: int) -> Callable[[Batch, int], None]:
+        """The operator's `process`, for batches of any size, with its records and its time counted."""
+        process, counts, turn = _in_parts(self.operators[index]), self._counts[index], self._accounts.turn
+
+        def enter(batch: Batch, port: int) -> None:
+            counts.records_in += batch.num_rows
+            before = turn(counts)
+            process(batch, port)
+            turn(before)
+
+        return enter
 
     def _counted(self, router: Router) -> Target:
         metrics = self._metrics
@@ -293,7 +339,7 @@ def _nowhere(batch: Batch) -> None:
     """Nobody reads this output."""
 
 
-def _entrance(operator: Operator) -> Callable[[Batch, int], None]:
+def _in_parts(operator: Operator) -> Callable[[Batch, int], None]:
     """The operator's `process`, for batches of any size."""
     process, rows_max = operator.process, operator.typed_rows_max
     if rows_max is None:

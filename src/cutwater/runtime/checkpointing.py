@@ -7,6 +7,7 @@ manifests in the background and passes on the outcome. On the coordinator's thre
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, assert_never
 
@@ -27,6 +28,7 @@ from cutwater.snapshots.disposal import dispose
 from cutwater.snapshots.format import TaskSnapshot
 from cutwater.snapshots.names import savepoint_name
 from cutwater.snapshots.store import SnapshotStore
+from cutwater.status import CheckpointDetails, CheckpointStatus
 
 _TOKEN_LENGTH = 8
 """In the name of a savepoint."""
@@ -130,7 +132,7 @@ class Checkpointing:
 
     def written(self, message: messages.SnapshotWritten) -> None:
         if (pending := self._pending.get(message.checkpoint)) is not None:
-            pending.tasks[message.task] = message.snapshot
+            pending.acknowledge(message.task, message.snapshot, self._clock.now_seconds())
         self._warn_of_pickles(message.snapshot)
         now = self._clock.now_seconds()
         self._handle(events.SnapshotAcknowledged(message.attempt, message.checkpoint, message.task, now))
@@ -146,6 +148,18 @@ class Checkpointing:
                 f'state "{state}" of operator "{operator}" is pickled: it can be read only as long as {kind} keeps '
                 "its name and fields; give the state a type=…, and fields may come and go"
             )
+
+    def under_way(self) -> tuple[CheckpointStatus, ...]:
+        now = self._clock.now_seconds()
+        return tuple(pending.under_way(now) for pending in self._pending.values())
+
+    def details_under_way(self, checkpoint: int) -> CheckpointDetails | None:
+        """From any thread."""
+        pending = self._pending.get(CheckpointId(checkpoint))
+        if pending is None:
+            return None
+        # Tasks acknowledge meanwhile: a copy, taken in one step, is read.
+        return replace(pending, tasks=dict(pending.tasks)).details("under way", self._clock.now_seconds())
 
     def wake_at(self) -> float | None:
         return self._machine.wake_at()
@@ -189,7 +203,14 @@ class Checkpointing:
         self._discarding.triggered(effect.checkpoint)
         now, wall_ms, states = self._clock.now_seconds(), self._clock.wall_ms(), self._job.source_states()
         self._pending[effect.checkpoint] = PendingManifest(
-            effect.checkpoint, effect.kind, effect.attempt, now, wall_ms, states, savepoint
+            effect.checkpoint,
+            effect.kind,
+            effect.attempt,
+            now,
+            wall_ms,
+            states,
+            savepoint,
+            tasks_total=sum(vertex.parallelism for vertex in self.plan.graph.vertices),
         )
         self._job.tell_all(messages.TriggerCheckpoint(effect.attempt, effect.checkpoint, wall_ms, savepoint))
 
@@ -241,7 +262,7 @@ class Checkpointing:
 
     def _completed(self, effect: events.NotifyCompleted) -> None:
         pending = self._pending.pop(effect.checkpoint)
-        self._board.checkpoint(pending.status("completed", self._clock.now_seconds()))
+        self._board.checkpoint(pending.details("completed", self._clock.now_seconds()), pending.tasks.values())
         if effect.kind is not CheckpointKind.SAVEPOINT:
             # What was prepared for a savepoint is committed with the next checkpoint: if the job failed before, it
             # would go back behind the savepoint, and everything committed with it would come twice.
@@ -257,7 +278,7 @@ class Checkpointing:
     def _aborted(self, effect: events.NotifyAborted) -> None:
         pending = self._pending.pop(effect.checkpoint, None)
         if pending is not None:
-            self._board.checkpoint(pending.status(effect.reason, self._clock.now_seconds()))
+            self._board.checkpoint(pending.details(effect.reason, self._clock.now_seconds()))
         self._job.tell_all(messages.CheckpointAborted(effect.attempt, effect.checkpoint))
         if effect.request is not None:
             self._job.request_answered(effect.request, "", effect.reason)

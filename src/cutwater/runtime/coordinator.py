@@ -47,7 +47,7 @@ from cutwater.runtime.seams import Background, Clock, SlotLines, SlotProvider
 from cutwater.runtime.sources import SourceCoordination
 from cutwater.runtime.stopping import Stopping
 from cutwater.snapshots.store import SnapshotStore
-from cutwater.status import JobStatus
+from cutwater.status import CheckpointDetails, JobStatus
 
 #: A channel that broke means that a slot is gone; its own line says so a moment later, and names it.
 SUSPICION_SECONDS = 1.0
@@ -66,8 +66,8 @@ class CoordinatorServices:
     store: SnapshotStore
     new_token: Callable[[], str]
     random: Callable[[], float]
-    #: Called after every change, on the coordinator's thread.
-    listener: Callable[[JobStatus], None]
+    #: Each is called after every change, on the coordinator's thread.
+    listeners: tuple[Callable[[JobStatus], None], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +187,10 @@ class Coordinator:
     @property
     def status(self) -> JobStatus:
         return self._board.status
+
+    def checkpoint_details(self, checkpoint: int) -> CheckpointDetails | None:
+        """Of one that is under way, or of the newest that are finished. From any thread."""
+        return self._checkpoints.details_under_way(checkpoint) or self._board.checkpoint_details(checkpoint)
 
     @property
     def failure(self) -> CutwaterError | None:
@@ -478,7 +482,7 @@ class Coordinator:
             SlotsMissingError(
                 f"job {self.plan.name!r} needs {needed} slots and has {len(self._slots)}",
                 detail=self._services.provider.shortage(),
-                hint="mend what the detail names, lower the parallelism, free cores, or raise slot_timeout",
+                hint="fix the problem above, free cores, lower the parallelism, or raise slot_timeout",
             )
         )
 
@@ -516,6 +520,8 @@ class Coordinator:
                 self._deploy_if_ready()
             case messages.MetricsReported():
                 self._metrics_reported(slot, message.metrics)
+            case messages.LinesLogged():
+                pass  # the job's log takes it before it comes here
             case _:
                 attempt = self._attempt
                 if attempt is not None and attempt.may_say(slot, message):
@@ -672,8 +678,15 @@ class Coordinator:
         self._deadlines.pop(name, None)
 
     def _publish_status(self) -> None:
-        self._board.update(self._lifecycle.state, self._attempt, self._slots, self._waiting_for())
-        self._services.listener(self._board.status)
+        self._board.update(
+            self._lifecycle.state,
+            self._attempt,
+            self._slots,
+            self._waiting_for(),
+            under_way=self._checkpoints.under_way(),
+        )
+        for listener in self._services.listeners:
+            listener(self._board.status)
 
     def _waiting_for(self) -> str:
         state, needed = self._lifecycle.state, self.plan.graph.slots_needed

@@ -16,6 +16,7 @@ from cutwater.graph.model import ExecutionEdge, ExecutionGraph, LogicalNode, Ver
 from cutwater.graph.plan import JobPlan
 from cutwater.operators.contract import EventLoop, FinishedCalls, OperatorContext, OperatorSnapshot
 from cutwater.operators.metrics import TaskMetrics
+from cutwater.operators.user_metrics import UserMetrics
 from cutwater.protocol.aligner import BarrierAligner
 from cutwater.protocol.ids import AttemptNumber, CheckpointId, TaskId
 from cutwater.protocol.key_groups import group_range
@@ -35,6 +36,7 @@ from cutwater.runtime.seams import (
     Transport,
 )
 from cutwater.runtime.task import Task, TaskServices
+from cutwater.runtime.turn import Turn
 from cutwater.runtime.watching import ConnectionWatch
 from cutwater.snapshots.format import TaskSnapshot
 from cutwater.snapshots.local_files import LocalFiles
@@ -73,6 +75,8 @@ class SlotServices:
     post: Callable[[AttemptNumber, TaskId, Callable[[], None]], None]
     #: The same, at once, on the loop's thread.
     guard: Callable[[AttemptNumber, TaskId, Callable[[], None]], None]
+    #: Knows whose code runs now.
+    turn: Turn
 
 
 class Deployment:
@@ -112,6 +116,7 @@ class Deployment:
     def open(self) -> None:
         """Makes every task, restores it and makes its inputs ready. May block."""
         for task in self._order.tasks:
+            self._services.turn.task = task
             self.tasks[task] = self._open_task(task, self._vertices[task.vertex])
 
     def connect(self) -> None:
@@ -131,6 +136,7 @@ class Deployment:
         """Closes every task, whatever state it is in, and its channels."""
         self._services.transport.drop(self.attempt)
         for task in self.tasks.values():
+            self._services.turn.task = task.id
             task.close()
 
     def _open_task(self, task: TaskId, vertex: Vertex) -> Task:
@@ -139,7 +145,7 @@ class Deployment:
         self._routers[task] = routers
         inputs, ports = self._inputs(graph, vertex, task.subtask)
         metrics = TaskMetrics(task=str(task))
-        chain = Chain(vertex, routers, metrics)
+        chain = Chain(vertex, routers, metrics, self._services.clock.now_seconds)
         contexts = [self._context(task, vertex, node, metrics) for node in vertex.operators]
         chain.open(contexts, lambda uid: self._services.send(OperatorOpening(self.attempt, task, uid)))
         numbers = range(len(inputs))
@@ -255,6 +261,7 @@ class Deployment:
             own_thread=partial(self._services.own_thread, partial(self._services.post, self.attempt, task)),
             wake=self._services.wake,
             report=lambda value: self._services.report(self.attempt, node.uid, value),
+            user_metrics=UserMetrics(node.name),
         )
 
     def _run_elsewhere(self, background: Background, task: TaskId, work: Callable[[], Any], done: Done) -> None:

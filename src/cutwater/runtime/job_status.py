@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
 from cutwater.errors import CutwaterError, JobFailedError
 from cutwater.graph.plan import JobPlan
 from cutwater.operators.metrics import SlotMetrics
-from cutwater.protocol.ids import SlotId
+from cutwater.protocol.ids import SlotId, TaskId
 from cutwater.protocol.lifecycle import JobState
 from cutwater.runtime.attempt import Attempt
+from cutwater.runtime.checkpoint_history import CheckpointHistory
+from cutwater.runtime.recent_activity import RecentActivity
 from cutwater.runtime.recovering import Recovered
 from cutwater.runtime.seams import Clock
+from cutwater.snapshots.format import TaskSnapshot
+from cutwater.snapshots.state_sizes import state_sizes
 from cutwater.status import (
     ChainStatus,
+    CheckpointDetails,
     CheckpointStatus,
     EdgeStatus,
     GraphStatus,
     JobStatus,
+    OperatorStateStatus,
     OperatorStatus,
     RecoveryStatus,
     SlotStatus,
@@ -29,7 +35,6 @@ from cutwater.status import (
 )
 
 #: A job may run for years: what it shows of each kind are the newest, and a count of all.
-CHECKPOINTS_SHOWN_MAX = 100
 RECOVERIES_SHOWN_MAX = 100
 WARNINGS_SHOWN_MAX = 100
 
@@ -47,14 +52,17 @@ class StatusBoard:
     def __init__(self, plan: JobPlan, clock: Clock) -> None:
         self._clock = clock
         self._graph = _graph_of(plan)
-        self._checkpoints: deque[CheckpointStatus] = deque(maxlen=CHECKPOINTS_SHOWN_MAX)
-        self._metrics: dict[SlotId, SlotMetrics] = {}
+        self._last_tasks = _last_tasks_of(plan)
+        self._key_groups = _key_groups_of(plan)
+        self._checkpoints = CheckpointHistory()
+        self._operator_states: tuple[OperatorStateStatus, ...] = ()
+        self._activity: dict[SlotId, RecentActivity] = {}
+        #: Made when a slot reports: most changes of the status are others.
+        self._tasks: dict[SlotId, tuple[TaskStatus, ...]] = {}
         self._recoveries: deque[RecoveryStatus] = deque(maxlen=RECOVERIES_SHOWN_MAX)
         self._restarts = 0
         self._warnings: deque[str] = deque(maxlen=WARNINGS_SHOWN_MAX)
         self._warnings_total = 0
-        self._completed = 0
-        self._failed = 0
         self.failure: CutwaterError | None = None
         self._started_at_seconds: float | None = None
         self._running_seconds = 0.0
@@ -62,16 +70,25 @@ class StatusBoard:
 
     def rescaled(self, plan: JobPlan) -> None:
         self._graph = _graph_of(plan)
+        self._last_tasks = _last_tasks_of(plan)
+        self._key_groups = _key_groups_of(plan)
 
     def metrics(self, slot: SlotId, told: SlotMetrics) -> None:
-        self._metrics[slot] = told
+        now = self._clock.now_seconds()
+        known = self._activity.get(slot)
+        if known is None or known.attempt != told.attempt:
+            known = self._activity[slot] = RecentActivity(slot, told, now)
+        self._tasks[slot] = known.tasks(told, now)
 
-    def checkpoint(self, status: CheckpointStatus) -> None:
-        self._checkpoints.append(status)
-        if status.completed:
-            self._completed += 1
-        else:
-            self._failed += 1
+    def checkpoint(self, details: CheckpointDetails, snapshots: Iterable[TaskSnapshot] = ()) -> None:
+        """It is over; `snapshots`: of one that completed."""
+        self._checkpoints.add(details, last_tasks=self._last_tasks)
+        if details.checkpoint.completed:
+            self._operator_states = state_sizes(snapshots, self._key_groups)
+
+    def checkpoint_details(self, checkpoint: int) -> CheckpointDetails | None:
+        """From any thread."""
+        return self._checkpoints.details_of(checkpoint)
 
     def warn(self, text: str) -> None:
         self._warnings.append(text)
@@ -110,7 +127,12 @@ class StatusBoard:
             self._amend_time("first_record_seconds")
 
     def update(
-        self, state: JobState, attempt: Attempt | None, slots: Mapping[SlotId, _SlotFacts], waiting_for: str
+        self,
+        state: JobState,
+        attempt: Attempt | None,
+        slots: Mapping[SlotId, _SlotFacts],
+        waiting_for: str,
+        under_way: tuple[CheckpointStatus, ...] = (),
     ) -> None:
         """Makes a new status of everything known."""
         if state is JobState.RUNNING and self._started_at_seconds is not None:
@@ -126,12 +148,16 @@ class StatusBoard:
             failure=None if self.failure is None else failure_of(self.failure),
             graph=self._graph,
             slots=tuple(SlotStatus(slot, slots[slot].host, slots[slot].pid, tasks) for slot, tasks in tasks_per_slot),
-            tasks=self._tasks(number),
-            checkpoints=tuple(self._checkpoints),
-            checkpoints_completed=self._completed,
-            checkpoints_failed=self._failed,
+            tasks=self._tasks_of(number),
+            checkpoints=self._checkpoints.newest,
+            checkpoints_under_way=under_way,
+            checkpoints_completed=self._checkpoints.completed,
+            checkpoints_failed=self._checkpoints.failed,
+            latency=self._checkpoints.latency,
+            operator_states=self._operator_states,
             recoveries=tuple(self._recoveries),
             restarts=self._restarts,
+            as_of_ms=self._clock.wall_ms(),
             running_seconds=self._running_seconds,
             warnings=tuple(self._warnings),
             warnings_total=self._warnings_total,
@@ -140,28 +166,9 @@ class StatusBoard:
     def _noticed(self, attempt: int, cause: CutwaterError) -> RecoveryStatus:
         return RecoveryStatus(attempt, _told(cause), self._clock.now_seconds(), noticed_at_ms=self._clock.wall_ms())
 
-    def _tasks(self, attempt: int) -> tuple[TaskStatus, ...]:
+    def _tasks_of(self, attempt: int) -> tuple[TaskStatus, ...]:
         return tuple(
-            TaskStatus(
-                task=task.task,
-                slot=slot,
-                records_in=task.records_in,
-                records_out=task.records_out,
-                busy_seconds=task.busy_seconds,
-                idle_seconds=task.idle_seconds,
-                backpressured_seconds=task.backpressured_seconds,
-                alignment_seconds=task.alignment_seconds,
-                queued_elements=task.queued_elements,
-                watermark_ms=task.watermark_ms,
-                late_records=task.late_records,
-                bad_timestamps=task.bad_timestamps,
-                skipped_records=task.skipped_records,
-                dead_letters=task.dead_letters,
-                lag=task.lag,
-            )
-            for slot, metrics in self._metrics.items()
-            if metrics.attempt == attempt
-            for task in metrics.tasks
+            task for slot, tasks in self._tasks.items() if self._activity[slot].attempt == attempt for task in tasks
         )
 
     def _amend_time(self, field: str) -> None:
@@ -185,6 +192,17 @@ def _graph_of(plan: JobPlan) -> GraphStatus:
     ]
     edges = [EdgeStatus(edge.sender, edge.receiver, edge.partitioning.value, edge.tag) for edge in plan.graph.edges]
     return GraphStatus(tuple(chains), tuple(edges))
+
+
+def _last_tasks_of(plan: JobPlan) -> frozenset[str]:
+    """Those that send to no other."""
+    senders = {edge.sender for edge in plan.graph.edges}
+    last = [vertex for vertex in plan.graph.vertices if vertex.uid not in senders]
+    return frozenset(str(TaskId(vertex.uid, subtask)) for vertex in last for subtask in range(vertex.parallelism))
+
+
+def _key_groups_of(plan: JobPlan) -> dict[str, int]:
+    return {node.uid: vertex.max_parallelism for vertex in plan.graph.vertices for node in vertex.operators}
 
 
 def _told(cause: CutwaterError) -> str:

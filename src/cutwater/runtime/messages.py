@@ -36,6 +36,25 @@ class MetricsReported(Message, frozen=True):
     metrics: SlotMetrics
 
 
+class LoggedLine(msgspec.Struct, frozen=True, array_like=True):
+    """A line that was logged or printed in a slot; see `status.LogLine`."""
+
+    at_ms: int
+    level: str
+    logger: str
+    text: str
+    attempt: int = 0
+    task: str = ""
+
+
+class LinesLogged(Message, frozen=True):
+    """What user code wrote. Of the slot, not of an attempt: the driver wants to know it also when the job has ended."""
+
+    lines: tuple[LoggedLine, ...]
+    dropped: int = 0
+    """More than may be sent."""
+
+
 class OperatorOpening(Message, frozen=True):
     """The slot has the job's code, and now opens and restores this operator of a task; that may take long."""
 
@@ -149,7 +168,7 @@ OfAttempt = (
     | ConnectorReport
 )
 
-FromSlot = SlotRegistered | MetricsReported | AttemptDropped | OfAttempt
+FromSlot = SlotRegistered | MetricsReported | LinesLogged | AttemptDropped | OfAttempt
 
 
 # From the coordinator to a slot.

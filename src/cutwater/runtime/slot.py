@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from copy import copy
 from typing import Any, assert_never
 
 import cloudpickle
@@ -29,6 +28,7 @@ from cutwater.runtime.failures import report_of
 from cutwater.runtime.seams import Background, Clock, EventLoopMaker, OwnThreadMaker, SlotLink, Transport
 from cutwater.runtime.task import Task
 from cutwater.runtime.threads import OwnBackgroundThread
+from cutwater.runtime.turn import Turn
 from cutwater.snapshots.local_files import LocalFiles
 from cutwater.snapshots.storage import Storage
 
@@ -55,6 +55,7 @@ class Slot:
         """`opening`: what blocks there holds up nothing but itself. `wake`: from any thread, has `step` called soon."""
         self.id = slot_id
         self.ended = False
+        self.turn = Turn()
         self._clock = clock
         self._link = link
         self._wake = wake
@@ -72,6 +73,7 @@ class Slot:
             wake=wake,
             post=self._post_of,
             guard=self._guard_of,
+            turn=self.turn,
         )
         self._mailbox: deque[Callable[[], None]] = deque()
         self._plan: JobPlan | None = None
@@ -120,22 +122,14 @@ class Slot:
 
     def _step_task(self, task: Task) -> bool:
         started = self._clock.now_seconds()
-        waited = started - self._turn_ended_seconds
         task.turn_begins(started)
-        metrics = task.metrics
         progressed: list[bool] = []
         self._guard(task.id, lambda: progressed.append(task.step()))
         if not progressed:
             return False  # it failed, and the deployment is gone
         ended = self._clock.now_seconds()
-        task.turn_ends(ended)
-        if progressed[0]:
-            metrics.busy_seconds += ended - started
-        elif task.backpressured:
-            metrics.backpressured_seconds += waited + ended - started
-        else:
-            metrics.idle_seconds += waited + ended - started
-        if metrics.records_in and not self._first_record_reported:
+        task.turn_ends(ended, progressed=progressed[0])
+        if not self._first_record_reported and task.has_processed:
             self._report_first_record()
         return progressed[0]
 
@@ -218,6 +212,7 @@ class Slot:
             self._plan = load_plan(order.job)
         assert self._plan is not None, "the coordinator sends the job until it has been loaded here"
         self._first_record_reported = False
+        self.turn.attempt = order.attempt
         if self._local_files is None:
             self._local_files = LocalFiles(self._plan.options.local_folder, self._plan.job_id)
         self._deployment = Deployment(self._plan, order, self._services, self._local_files)
@@ -232,6 +227,7 @@ class Slot:
 
     def _guard(self, task: TaskId | None, work: Callable[[], None]) -> None:
         """A failure in a task ends the attempt here and is told to the coordinator; the slot lives on."""
+        self.turn.task = task
         try:
             work()
         except USER_FAILURES as error:
@@ -239,6 +235,7 @@ class Slot:
 
     def _guard_of(self, attempt: AttemptNumber, task: TaskId, work: Callable[[], None]) -> None:
         """The same for work that was begun by an attempt that may be gone: its failure disturbs no other."""
+        self.turn.task = task
         try:
             work()
         except USER_FAILURES as error:
@@ -284,7 +281,7 @@ class Slot:
             return
         for task in self._running:
             task.metrics.queued_elements = len(task.inputs)
-        metrics = SlotMetrics(self._deployment.attempt, [copy(task.metrics) for task in self._running])
+        metrics = SlotMetrics(self._deployment.attempt, [task.chain.told() for task in self._running])
         self._link.send(messages.MetricsReported(metrics))
 
 

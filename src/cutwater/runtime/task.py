@@ -123,16 +123,35 @@ class Task:
         self._snapshots_under_way = 0
         #: Frozen, with parts that aren't known yet.
         self._unwritten: dict[CheckpointId, Sequence[tuple[str, OperatorSnapshot]]] = {}
-        self._turn_ended_seconds = services.clock.now_seconds()
+        self._turn_began_seconds = self._turn_ended_seconds = services.clock.now_seconds()
         self._pause_seconds = 0.0
 
     def turn_begins(self, now_seconds: float) -> None:
         """Before `step`: what a source feels of a checkpoint is the time it has to wait for its turn."""
+        waited = now_seconds - self._turn_ended_seconds
         if self._snapshots_under_way and self._source is not None:
-            self._pause_seconds = max(self._pause_seconds, now_seconds - self._turn_ended_seconds)
+            self._pause_seconds = max(self._pause_seconds, waited)
+        self._count_rest(waited)
+        self._turn_began_seconds = now_seconds
 
-    def turn_ends(self, now_seconds: float) -> None:
+    def turn_ends(self, now_seconds: float, *, progressed: bool) -> None:
+        """After `step`, with what it returned."""
         self._turn_ended_seconds = now_seconds
+        if progressed:
+            self.metrics.busy_seconds += now_seconds - self._turn_began_seconds
+        else:
+            self._count_rest(now_seconds - self._turn_began_seconds)
+
+    def _count_rest(self, seconds: float) -> None:
+        if self.backpressured:
+            self.metrics.backpressured_seconds += seconds
+        else:
+            self.metrics.idle_seconds += seconds
+
+    @property
+    def has_processed(self) -> bool:
+        """A record went through it: from another task or, where there is none, from its own source."""
+        return self.metrics.records_in > 0 or (self.chain.is_whole_job and self.metrics.operators[-1].records_in > 0)
 
     def step(self) -> bool:
         """One piece of work; False: nothing to do right now."""
@@ -223,7 +242,7 @@ class Task:
     def _step_source(self) -> bool:
         source = self._source
         assert source is not None
-        read = source.poll()
+        read = self.chain.poll()
         if source.wants_split():
             self._services.send(SplitRequested(self._services.attempt, self.chain.vertex.uid, self.id.subtask))
         finished = source.take_finished()

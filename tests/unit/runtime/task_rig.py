@@ -60,7 +60,7 @@ class Rig:
         calls = tuple(ChainEdge(index, index + 1, 0, None) for index in range(last))
         vertex = Vertex("o0", "o0", nodes, calls, 1, 8)
         edge = ExecutionEdge(0, "o0", last, "next", 0, Partitioning.BROADCAST, None, None)
-        self.chain = Chain(vertex, [(edge, self.router)], self.metrics)
+        self.chain = Chain(vertex, [(edge, self.router)], self.metrics, lambda: 0.0)
         self.chain.open([self._context(node.uid, self.lists if node is nodes[0] else {}) for node in nodes])
         self.inputs, self.outputs = [LocalChannel(), LocalChannel()], [LocalChannel(), LocalChannel()]
         self.router.connect(self.outputs)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+import cutwater as cw
 from cutwater.config import JobOptions
 from cutwater.deploy.announcer import Announcer
 from cutwater.graph.model import LogicalGraph
@@ -80,4 +81,17 @@ def test_a_recovery_that_failed_itself_is_told_once(announcer: Announcer, caplog
     assert [message.partition(";")[0] for message in caplog.messages] == [
         'job "orders": attempt 1 failed: cause 1',
         'job "orders": attempt 2 failed: cause 2',
+    ]
+
+
+def test_the_end_is_told_with_a_summary_and_where_the_output_is(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="cutwater")
+    env = cw.Environment()
+    env.from_collection(["a"], uid="in").sink_to(cw.sinks.text("/output"), uid="out")
+    announcer = Announcer(JobPlan.of("orders", "orders", env._dataflow.graph, JobOptions(), ()))
+    announcer.update(RUNNING, 10.0)
+    announcer.update(replace(RUNNING, state=JobState.FINISHED, checkpoints_completed=2), 12.5)
+    assert caplog.messages == [
+        'job "orders": finished after 2.5 s; 2 checkpoints',
+        'job "orders": its output is in /output',
     ]

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from cutwater.batches import ObjectBatch, Times
+from cutwater.batches import ObjectBatch, packed
 from cutwater.errors import SerializationError
 from cutwater.protocol.elements import Barrier, Control, EndOfInput, Idle, Watermark
 from cutwater.protocol.ids import CheckpointId
@@ -42,7 +42,8 @@ def to_frame(element: Element) -> tuple[Frame, int]:
         case pa.RecordBatch():
             return element, element.nbytes + CONTROL_BYTES
         case ObjectBatch(values=values, times=times):
-            frame = _pickled(values if times is None else (values, times))
+            rows = packed(values)
+            frame = _pickled(rows if times is None else (rows, times))
             return frame, len(frame)
         case Barrier() | Watermark() | Idle() | EndOfInput():
             return _control_frame(element), CONTROL_BYTES
@@ -86,7 +87,7 @@ def _control_frame(element: Control) -> bytes:
             assert_never(element)
 
 
-def _pickled(values: list[Any] | tuple[list[Any], Times]) -> bytes:
+def _pickled(values: Any) -> bytes:
     try:
         return pickle.dumps(values, protocol=5)
     except Exception:  # pickling runs the users' code
