@@ -1,0 +1,1 @@
+"""What do tools for monitoring hear of a job?"""
