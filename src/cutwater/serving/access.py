@@ -2,59 +2,76 @@
 
 from __future__ import annotations
 
-import hmac
-from dataclasses import dataclass, field
-from enum import StrEnum
-
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cutwater.serving.answering import Refusal, refuse
+from cutwater.serving.pacing import Pace
+from cutwater.serving.sessions import Sessions
+from cutwater.serving.tokens import Access, Tokens
 
 BODY_BYTES_MAX = 64 * 1024
 _BEARER = "bearer "
-
-
-class Access(StrEnum):
-    READ = "read"
-    CHANGE = "change"
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """`change` allows everything, `read` only to look."""
-
-    change: str = field(repr=False)
-    read: str | None = field(default=None, repr=False)
-
-    def access_of(self, given: str) -> Access | None:
-        """None: nothing is allowed. Takes as long for a token that is nearly right as for any other."""
-        may_change = _same(given, self.change)
-        may_read = self.read is not None and _same(given, self.read)
-        if may_change:
-            return Access.CHANGE
-        return Access.READ if may_read else None
+#: A page of another site can send our cookie along, but not this header.
+PAGE_HEADER = "x-cutwater"
+SIGN_IN = ("POST", "/session")
 
 
 class Guard:
-    """Lets no request through without a token, to any path: strangers can't tell what exists."""
+    """Lets no request through without a token or a session, to any path: strangers can't tell what exists.
 
-    def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
+    A browser that opens the page without either gets the form to sign in, with a 401.
+    """
+
+    def __init__(self, app: ASGIApp, tokens: Tokens, sessions: Sessions, sign_in: Response, pace: Pace) -> None:
         self._app = app
         self._tokens = tokens
+        self._sessions = sessions
+        self._sign_in = sign_in
+        self._pace = pace
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        said = Request(scope).headers.get("authorization", "")
-        given = said[len(_BEARER) :].strip() if said[: len(_BEARER)].lower() == _BEARER else ""
-        access = self._tokens.access_of(given)
+        request = Request(scope)
+        access = self._access_of(request)
+        if access is not Access.CHANGE or not _changes(request):
+            await self._pace.turn()
         if access is None:
-            refusal = refuse(Refusal(401, "a token is needed"), headers={"www-authenticate": "Bearer"})
-            await refusal(scope, receive, send)
+            await self._answer_to_stranger(request)(scope, receive, send)
+            return
+        if "authorization" not in request.headers and _changes(request) and PAGE_HEADER not in request.headers:
+            await refuse(Refusal(403, f"the header {PAGE_HEADER} is missing"))(scope, receive, send)
             return
         scope["access"] = access
         await self._app(scope, receive, send)
+
+    def _access_of(self, request: Request) -> Access | None:
+        """A token counts before a cookie: what is given must be right."""
+        said = request.headers.get("authorization")
+        if said is None:
+            return self._sessions.access_of(request.cookies.get(cookie_name(request), ""))
+        given = said[len(_BEARER) :].strip() if said[: len(_BEARER)].lower() == _BEARER else ""
+        access = self._tokens.access_of(given)
+        if access is None and (request.method, request.url.path) == SIGN_IN:
+            return self._sessions.redeem(given)
+        return access
+
+    def _answer_to_stranger(self, request: Request) -> Response:
+        if request.method == "GET" and request.url.path == "/" and "authorization" not in request.headers:
+            return self._sign_in
+        return refuse(Refusal(401, "a token is needed"), headers={"www-authenticate": "Bearer"})
+
+
+def cookie_name(request: Request) -> str:
+    """Browsers send the cookies of a host to all its ports: those of two jobs must not be the same."""
+    port = (request.scope.get("server") or ("", 0))[1]
+    return f"cutwater-session-{port}"
+
+
+def _changes(request: Request) -> bool:
+    return request.method not in ("GET", "HEAD")
 
 
 async def body_of(request: Request) -> bytes:
@@ -74,7 +91,3 @@ async def body_of(request: Request) -> bytes:
 
 def _too_large() -> Refusal:
     return Refusal(413, "the body is too large", detail=f"at most {BODY_BYTES_MAX} bytes are read")
-
-
-def _same(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode(), token.encode())

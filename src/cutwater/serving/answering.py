@@ -26,6 +26,10 @@ def reply(value: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, _HEADERS, "application/json")
 
 
+def text(content: bytes, content_type: str) -> Response:
+    return Response(content, 200, {**_HEADERS, "content-type": content_type})
+
+
 def refuse(refusal: Refusal, headers: Mapping[str, str] | None = None) -> Response:
     return Response(
         msgspec.json.encode(failure_of(refusal)), refusal.status, {**_HEADERS, **(headers or {})}, "application/json"

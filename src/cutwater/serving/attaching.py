@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from cutwater.api.launching import RunningJob
 from cutwater.config import Control
-from cutwater.serving.registry import Registered, Registration, now_ms, register, this_host
+from cutwater.serving.registry import LOG_VARIABLE, Registered, Registration, now_ms, register, this_host
 from cutwater.serving.service import ControlService
 
 log = logging.getLogger("cutwater")
@@ -19,7 +19,7 @@ class AttachedControl:
 
     def __init__(self, job: RunningJob, *, name: str, options: Control) -> None:
         self._service = ControlService(job, options)
-        self.address = self._service.address
+        self.page = self._service.page
         self._registered = self._register(job, name, options)
 
     def withdraw(self) -> None:
@@ -36,12 +36,14 @@ class AttachedControl:
         registration = Registration(
             job_id=job.job_id,
             name=name,
-            address=self.address,
+            address=self._service.address,
             token=self._service.tokens.change,
             host=this_host(),
             pid=os.getpid(),
             started_at_ms=now_ms(),
-            ca=options.certificate,
+            fingerprint=self._service.fingerprint,
+            log=os.environ.get(LOG_VARIABLE),
+            page=self.page,
         )
         try:
             return register(registration)

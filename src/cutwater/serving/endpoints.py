@@ -6,16 +6,26 @@ Flink where Flink has the same notion.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
 
 from cutwater.api.launching import RunningJob
+from cutwater.diagnosis.doctor import diagnose
 from cutwater.serving import words
 from cutwater.serving.answering import Refusal
 from cutwater.serving.operations import RunningOperations
-from cutwater.status import CheckpointStatus, GraphStatus, JobStatus
+from cutwater.serving.pacing import Pace
+from cutwater.serving.remembering import StatusMemory
+from cutwater.serving.watching import Watchers
+from cutwater.status import CheckpointDetails, CheckpointStatus, GraphStatus, JobStatus, LogLine
+
+_NUMBER = re.compile("[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +34,20 @@ class Served:
 
     job: RunningJob
     operations: RunningOperations
+    memory: StatusMemory = field(default_factory=StatusMemory)
+    pace: Pace = field(default_factory=Pace)
+    watchers: Watchers = field(default_factory=Watchers)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A parameter behind the question mark of an address. It can be left out."""
+
+    name: str
+    #: As `msgspec` understands it, with limits.
+    kind: Any
+    default: Any
+    summary: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +57,11 @@ class Endpoint:
     path: str
     summary: str
     answer: Any
-    #: Of the job, the names in the path, and the body. Quick: it is called on the service's only thread.
-    handle: Callable[[Served, dict[str, str], Any], Any]
+    #: Of the job, the names in the path and in `query`, and the body. Quick: it is called on the service's only thread.
+    handle: Callable[[Served, dict[str, Any], Any], Any]
     body: Any = None
     status: int = 200
+    query: tuple[Query, ...] = ()
 
     @property
     def changes(self) -> bool:
@@ -44,23 +69,8 @@ class Endpoint:
         return self.method != "GET"
 
 
-def summary_of(status: JobStatus) -> words.JobSummary:
-    return words.JobSummary(
-        job_id=status.job_id,
-        name=status.name,
-        state=status.state.value,
-        attempt=status.attempt,
-        parallelism=max((chain.parallelism for chain in status.graph.chains), default=0),
-        running_seconds=status.running_seconds,
-        checkpoints_completed=status.checkpoints_completed,
-        checkpoints_failed=status.checkpoints_failed,
-        restarts=status.restarts,
-        warnings_total=status.warnings_total,
-    )
-
-
-def _status(served: Served, names: dict[str, str], body: None) -> JobStatus:
-    return served.job.status()
+def _status(served: Served, names: dict[str, str], body: None) -> msgspec.Raw:
+    return msgspec.Raw(served.memory.encoded(served.job.status()))
 
 
 def _graph(served: Served, names: dict[str, str], body: None) -> GraphStatus:
@@ -71,16 +81,29 @@ def _checkpoints(served: Served, names: dict[str, str], body: None) -> list[Chec
     return list(served.job.status().checkpoints)
 
 
-def _checkpoint(served: Served, names: dict[str, str], body: None) -> CheckpointStatus:
-    found = [each for each in served.job.status().checkpoints if str(each.checkpoint) == names["checkpoint"]]
-    if not found:
-        raise Refusal(404, f"there is no checkpoint {names['checkpoint']!r}", hint="only the newest are remembered")
-    return found[-1]
+def _checkpoint(served: Served, names: dict[str, str], body: None) -> CheckpointDetails:
+    number = names["checkpoint"]
+    found = served.job.checkpoint_details(int(number)) if _NUMBER.fullmatch(number) else None
+    if found is None:
+        raise Refusal(404, f"there is no checkpoint {number!r}", hint="only the newest are remembered")
+    return found
 
 
 def _exceptions(served: Served, names: dict[str, str], body: None) -> words.Exceptions:
     status = served.job.status()
     return words.Exceptions(status.restarts, list(reversed(status.recoveries)), status.failure)
+
+
+def _logs(served: Served, names: dict[str, Any], body: None) -> list[LogLine]:
+    return list(served.job.logs(names["after"]))
+
+
+def _configuration(served: Served, names: dict[str, str], body: None) -> dict[str, Any]:
+    return dict(served.job.configuration())
+
+
+def _diagnosis(served: Served, names: dict[str, str], body: None) -> words.Diagnosis:
+    return words.Diagnosis(diagnose(served.job.status(), served.memory.earlier))
 
 
 def _operations(served: Served, names: dict[str, str], body: None) -> words.Operations:
@@ -128,7 +151,17 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint("GET", "/plan", "The chains of the job, and what flows between them.", GraphStatus, _graph),
     Endpoint("GET", "/exceptions", "Why attempts failed, the newest first.", words.Exceptions, _exceptions),
     Endpoint("GET", "/checkpoints", "The newest checkpoints, oldest first.", list[CheckpointStatus], _checkpoints),
-    Endpoint("GET", "/checkpoints/{checkpoint}", "One of the newest checkpoints.", CheckpointStatus, _checkpoint),
+    Endpoint("GET", "/checkpoints/{checkpoint}", "A checkpoint, task by task.", CheckpointDetails, _checkpoint),
+    Endpoint(
+        "GET",
+        "/logs",
+        "The newest lines that the driver and the slots have written, oldest first.",
+        list[LogLine],
+        _logs,
+        query=(Query("after", Annotated[int, Meta(ge=0, le=2**63 - 1)], 0, "Only lines behind this number."),),
+    ),
+    Endpoint("GET", "/config", "The options of the job, without secrets.", dict[str, Any], _configuration),
+    Endpoint("GET", "/diagnosis", "What is wrong with the job, the worst first.", words.Diagnosis, _diagnosis),
     Endpoint("GET", "/operations", "What was asked of the job.", words.Operations, _operations),
     Endpoint("GET", "/operations/{operation}", "How far an operation is.", words.Operation, _operation),
     Endpoint("POST", "/checkpoints", "Takes a checkpoint now.", words.Operation, _take_checkpoint, status=202),

@@ -21,6 +21,8 @@ import msgspec
 from cutwater.snapshots.owner_lock import OwnerLock, is_held
 
 FOLDER_VARIABLE = "CUTWATER_JOBS_FOLDER"
+#: Of a driver without a terminal: the file that has its output.
+LOG_VARIABLE = "CUTWATER_LOG_FILE"
 _LOCK = ".lock"
 _SUFFIX = ".json"
 #: How long it is remembered that a driver was killed.
@@ -32,13 +34,18 @@ class Registration(msgspec.Struct, frozen=True):
 
     job_id: str
     name: str
+    #: For processes of this machine.
     address: str
     token: str
     host: str
     pid: int
     started_at_ms: int
-    #: Of the certificate's authority, if the service has a certificate: a file in PEM.
-    ca: str | None = None
+    #: Of the service's certificate: SHA-256, in hexadecimal. None: it speaks HTTP.
+    fingerprint: str | None = None
+    #: The file with the driver's output, if it has no terminal.
+    log: str | None = None
+    #: For browsers, also those of other machines.
+    page: str = ""
 
     def __repr__(self) -> str:
         return f"Registration({self.job_id!r}, {self.address!r}, process {self.pid} on {self.host})"
@@ -66,11 +73,17 @@ def jobs_folder() -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "cutwater" / "jobs"
 
 
-def register(registration: Registration) -> Registered:
-    """Raises `OSError` where nothing can be written."""
+def private_folder() -> Path:
+    """`jobs_folder`, made if it isn't there. Raises `OSError` where it can't be, or is another user's."""
     folder = jobs_folder()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     _check_private(folder)
+    return folder
+
+
+def register(registration: Registration) -> Registered:
+    """Raises `OSError` where nothing can be written."""
+    folder = private_folder()
     path = folder / f"{registration.job_id[:100]}-{secrets.token_hex(6)}{_SUFFIX}"
     lock = OwnerLock(str(path) + _LOCK)
     # Created for us alone, before anything is in it.

@@ -6,6 +6,7 @@ hears of it when the job starts. Nothing of it runs on the coordinator's thread.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import socket
@@ -16,17 +17,23 @@ import uvicorn
 from cutwater.api.launching import RunningJob
 from cutwater.config import Control
 from cutwater.errors import ConfigurationError
-from cutwater.serving.access import Tokens
 from cutwater.serving.app import application
+from cutwater.serving.certificates import fingerprint_of
 from cutwater.serving.endpoints import Served
 from cutwater.serving.operations import RunningOperations
+from cutwater.serving.registry import this_host
+from cutwater.serving.tokens import Tokens
 
 log = logging.getLogger("cutwater.serving")
 
-#: Whoever asked for the job's end wants to hear how it went.
+#: A shell that asked for the job's end comes back to hear how it went; on a busy machine not at once.
+OUTCOME_SECONDS = 10.0
+#: Pages hear of the end by themselves.
 LINGER_SECONDS = 2.0
 CLOSING_SECONDS = 3.0
 CONNECTIONS_MAX = 512
+#: Of a service that listens at all addresses of its machine.
+_LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
 
 class ControlService:
@@ -34,13 +41,16 @@ class ControlService:
 
     def __init__(self, job: RunningJob, options: Control) -> None:
         self.tokens = tokens_of(options)
+        self.fingerprint = fingerprint_of(options)
         self._operations = RunningOperations()
         self._socket = _bound(options)
-        scheme = "http" if options.certificate is None else "https"
         host, port = self._socket.getsockname()[:2]
-        self.address = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+        #: For processes of this machine, and for people.
+        self.address = self._address(_LOOPBACK.get(host, host), port)
+        self.page = self._address(this_host() if host in _LOOPBACK else host, port)
+        self._served = Served(job, self._operations)
         config = uvicorn.Config(
-            application(Served(job, self._operations), self.tokens),
+            application(self._served, self.tokens),
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -53,25 +63,40 @@ class ControlService:
             ssl_certfile=options.certificate,
             ssl_keyfile=options.key,
         )
+        config.load()  # the certificate now, as it was looked at, and not when the thread comes to it
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._run, name=f"cutwater-control-{job.job_id}", daemon=True)
         self._thread.start()
 
     def linger(self) -> None:
-        """Returns when everyone who asked for something has heard how it went, or after a moment."""
-        self._operations.wait_until_read(LINGER_SECONDS)
+        """Returns when everyone who asked or watched has heard how it ended, or after a moment."""
+        self._served.pace.hurry()
+        self._operations.wait_until_read(OUTCOME_SECONDS)
+        self._served.watchers.wait_until_gone(LINGER_SECONDS)
 
     def close(self) -> None:
+        self._served.pace.hurry()
         self._server.should_exit = True
         self._thread.join(CLOSING_SECONDS)
 
+    def _address(self, host: str, port: int) -> str:
+        scheme = "http" if self.fingerprint is None else "https"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
     def _run(self) -> None:
         try:
-            self._server.run(sockets=[self._socket])
+            asyncio.run(self._serve())
         except Exception:
             log.exception("the control service at %s has ended; the job goes on", self.address)
         finally:
             self._socket.close()
+
+    async def _serve(self) -> None:
+        looking = asyncio.create_task(self._served.memory.look_now_and_then(self._served.job.status))
+        try:
+            await self._server.serve(sockets=[self._socket])
+        finally:
+            looking.cancel()
 
 
 def tokens_of(options: Control) -> Tokens:

@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from cutwater.status import FailureStatus, RecoveryStatus
+from cutwater.diagnosis.finding import Finding
+from cutwater.status import FailureStatus, JobStatus, RecoveryStatus
 
 
 class JobSummary(msgspec.Struct, frozen=True):
@@ -24,6 +25,21 @@ class JobSummary(msgspec.Struct, frozen=True):
     warnings_total: int
 
 
+def summary_of(status: JobStatus) -> JobSummary:
+    return JobSummary(
+        job_id=status.job_id,
+        name=status.name,
+        state=status.state.value,
+        attempt=status.attempt,
+        parallelism=max((chain.parallelism for chain in status.graph.chains), default=0),
+        running_seconds=status.running_seconds,
+        checkpoints_completed=status.checkpoints_completed,
+        checkpoints_failed=status.checkpoints_failed,
+        restarts=status.restarts,
+        warnings_total=status.warnings_total,
+    )
+
+
 class Jobs(msgspec.Struct, frozen=True):
     """The jobs of this driver."""
 
@@ -36,6 +52,12 @@ class Exceptions(msgspec.Struct, frozen=True):
     restarts: int
     recoveries: list[RecoveryStatus]
     failure: FailureStatus | None
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """What was found, the worst first; at least one."""
+
+    findings: list[Finding]
 
 
 class TakeSavepoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,3 +104,16 @@ class Done(msgspec.Struct, frozen=True):
     """It was told to the job."""
 
     told: bool = True
+
+
+class Session(msgspec.Struct, frozen=True):
+    """What a browser that has signed in may do."""
+
+    access: Literal["read", "change"]
+
+
+class SessionCode(msgspec.Struct, frozen=True):
+    """Good for one sign-in, and so long."""
+
+    code: str
+    seconds: float

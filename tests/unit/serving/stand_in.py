@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from cutwater.protocol.lifecycle import JobState
 from cutwater.status import (
     ChainStatus,
+    CheckpointDetails,
     CheckpointStatus,
     GraphStatus,
     JobResult,
     JobStatus,
+    LogLine,
     OperatorStatus,
     RecoveryStatus,
+    TaskCheckpointStatus,
     TaskStatus,
 )
 
@@ -40,11 +44,23 @@ class StandInJob:
     def __init__(self) -> None:
         self.now = running_status()
         self.asked: list[object] = []
+        self.lines: tuple[LogLine, ...] = ()
         #: Called by whatever blocks, with what was asked.
         self.does: Callable[[object], str] = lambda what: "file:///savepoints/1"
 
     def status(self) -> JobStatus:
         return self.now
+
+    def logs(self, after: int) -> tuple[LogLine, ...]:
+        return tuple(line for line in self.lines if line.number > after)
+
+    def configuration(self) -> dict[str, Any]:
+        return {"parallelism": 2}
+
+    def checkpoint_details(self, checkpoint: int) -> CheckpointDetails | None:
+        known = {each.checkpoint: each for each in self.now.checkpoints}
+        task = TaskCheckpointStatus("count[0]", 0.001, 0.004, 0.002, 0.008, 0.016, 300, 40)
+        return CheckpointDetails(known[checkpoint], (task,)) if checkpoint in known else None
 
     def wait(self, timeout_seconds: float | None) -> JobResult:
         raise TimeoutError

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import http.client
 import json
+import select
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 from tests.unit.serving.stand_in import StandInJob, running_status
 
 from cutwater.config import Control
 from cutwater.errors import ConfigurationError, OperationsError
 from cutwater.protocol.lifecycle import JobState
+from cutwater.serving import words
 from cutwater.serving.access import BODY_BYTES_MAX
 from cutwater.serving.client import JobClient, JobUnreachableError, RequestRefusedError
 from cutwater.serving.endpoints import ENDPOINTS
 from cutwater.serving.openapi import JOB
 from cutwater.serving.operations import UNDER_WAY_MAX
+from cutwater.serving.pacing import Pace
 from cutwater.serving.registry import Registration
 from cutwater.serving.service import ControlService
+from cutwater.status import CheckpointDetails, LogLine
 
 pytestmark = pytest.mark.threads
 
@@ -65,7 +70,25 @@ def test_the_status_arrives_as_it_is(service: Service) -> None:
     assert service.client.exceptions().recoveries[0].cause == "slot slot-1 was lost"
 
 
-@pytest.mark.parametrize("path", ["/jobs", "/jobs/orders", "/jobs/others", "/openapi.json", "/nowhere", "/jobs/../etc"])
+def test_a_checkpoint_is_told_task_by_task(service: Service) -> None:
+    status, text = service.ask("GET", "/jobs/orders/checkpoints/4")
+    assert status == 200
+    assert msgspec.json.decode(text, type=CheckpointDetails) == service.job.checkpoint_details(4)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/jobs",
+        "/jobs/orders",
+        "/jobs/others",
+        "/openapi.json",
+        "/nowhere",
+        "/jobs/../etc",
+        "/assets/main.js",
+        "/session",
+    ],
+)
 @pytest.mark.parametrize("token", ["", "wrong", READ_TOKEN[:-1]])
 def test_without_the_token_nobody_learns_what_exists(service: Service, path: str, token: str) -> None:
     expected = '{"kind":"Refusal","fact":"a token is needed","detail":"","hint":""}'
@@ -135,6 +158,8 @@ def test_whoever_stopped_the_job_hears_the_answer_after_its_end(service: Service
         ("GET", "/nowhere", b"", 404),
         ("GET", "/jobs/orders/../../etc/passwd", b"", 404),
         ("GET", "/jobs/orders/checkpoints/77", b"", 404),
+        ("GET", "/jobs/orders/checkpoints/latest", b"", 404),
+        ("GET", "/jobs/orders/checkpoints/" + "9" * 5_000, b"", 404),
         ("GET", "/jobs/orders/operations/savepoint-1", b"", 404),
         ("PUT", "/jobs/orders", b"", 405),
         ("POST", "/jobs/orders/savepoints", b"", 400),
@@ -154,6 +179,20 @@ def test_what_can_not_be_answered_is_refused_in_json(
     assert found == status
     assert json.loads(text)["fact"]
     assert service.job.asked == []
+
+
+def test_a_path_with_two_methods_says_both(service: Service) -> None:
+    connection = http.client.HTTPConnection(urlsplit(service.service.address).netloc, timeout=30)
+    connection.request("PUT", "/jobs/orders/checkpoints", headers={"authorization": f"Bearer {service.token}"})
+    response = connection.getresponse()
+    assert (response.status, set(response.headers["allow"].split(", "))) == (405, {"GET", "HEAD", "POST"})
+    connection.close()
+
+
+def test_a_whole_number_may_be_written_with_a_point(service: Service) -> None:
+    _, text = service.ask("POST", "/jobs/orders/rescale", b'{"parallelism": 4.0}')
+    service.client.wait_for(msgspec.json.decode(text, type=words.Operation))
+    assert service.job.asked == [("rescale", 4)]
 
 
 def test_a_body_without_a_length_is_cut_off(service: Service) -> None:
@@ -190,9 +229,67 @@ def test_the_events_end_with_the_job(service: Service) -> None:
     assert b'"state":"finished"' in rest
 
 
+def test_lines_behind_a_number_are_told(service: Service) -> None:
+    service.job.lines = tuple(LogLine(number, 5, "PRINT", "stdout", f"line {number}", "slot-1") for number in (1, 2, 3))
+    assert service.client.logs() == list(service.job.lines)
+    assert service.client.logs(after=2) == list(service.job.lines[2:])
+
+
+@pytest.mark.parametrize("after", ["x", "-1", "1.5", "", "99999999999999999999", "%00"])
+def test_a_number_that_is_none_is_refused(service: Service, after: str) -> None:
+    status, text = service.ask("GET", f"/jobs/orders/logs?after={after}")
+    assert (status, json.loads(text)["fact"]) == (400, "the parameter 'after' can't be understood")
+
+
+def test_the_configuration_is_told(service: Service) -> None:
+    assert service.client.configuration() == {"parallelism": 2}
+
+
+def test_a_parameter_is_described(service: Service) -> None:
+    described = json.loads(service.ask("GET", "/openapi.json")[1])["paths"][f"{JOB}/logs"]["get"]["parameters"]
+    assert [(each["name"], each["in"], each["required"]) for each in described] == [
+        ("job_id", "path", True),
+        ("after", "query", False),
+    ]
+    assert described[1]["schema"] == {"type": "integer", "minimum": 0, "maximum": 2**63 - 1, "default": 0}
+
+
+def test_whoever_waits_for_a_turn_is_answered_when_the_service_ends(
+    service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    waits = threading.Event()
+
+    def long_delay(self: Pace, **times: float) -> float:
+        waits.set()
+        return 600.0
+
+    monkeypatch.setattr(Pace, "delay_seconds", long_delay)
+    answers: list[int] = []
+    asking = threading.Thread(target=lambda: answers.append(service.ask("GET", "/jobs/orders")[0]))
+    asking.start()
+    assert waits.wait(30)
+    service.service.close()
+    asking.join()
+    assert (answers, caplog.records) == ([200], [])
+
+
+def test_whoever_watches_the_job_hears_of_its_end_before_the_driver_goes_on(service: Service) -> None:
+    connection = http.client.HTTPConnection(urlsplit(service.service.address).netloc, timeout=30)
+    connection.request("GET", "/jobs/orders/events", headers={"authorization": f"Bearer {service.token}"})
+    response = connection.getresponse()
+    response.readline()
+    service.job.end(JobState.FINISHED)
+    service.service.linger()
+    kernel = select.select([response.fp.fileno()], [], [], 0)[0]  # it is here already: nothing has to wait for it
+    assert kernel
+    assert b'"state":"finished"' in response.read()
+    connection.close()
+
+
 def test_every_route_is_described(service: Service) -> None:
     described = json.loads(service.ask("GET", "/openapi.json")[1])["paths"]
-    assert set(described) == {"/jobs", *(JOB + endpoint.path for endpoint in ENDPOINTS)}
+    others = {"/jobs", "/metrics", "/openapi.json", f"{JOB}/events"}
+    assert set(described) == {*others, *(JOB + endpoint.path for endpoint in ENDPOINTS)}
     assert described[f"{JOB}/savepoints"]["post"]["requestBody"]["required"]
 
 
