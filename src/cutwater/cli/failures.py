@@ -20,7 +20,7 @@ class ExitCode(IntEnum):
     """0 is success, 130 is Ctrl-C; a script run by `cutwater run` may exit with a code of its own."""
 
     FAILED = 1
-    """Whoever runs the job must act, or nobody foresaw the failure."""
+    """The operator of the job must act, or the failure was not foreseen."""
     USER_MUST_ACT = 2
     """The job or the command line must change; a retry won't help."""
     BUG = 70

@@ -13,9 +13,13 @@ from typer.core import TyperGroup
 
 from cutwater.cli import failures, jobs, state
 from cutwater.cli.connectors import connectors
+from cutwater.cli.dashboard import dashboard
 from cutwater.cli.demo import demo
-from cutwater.cli.run import run
+from cutwater.cli.doctor import doctor
+from cutwater.cli.logs import logs
+from cutwater.cli.run import RunCommand, run
 from cutwater.cli.simulate import simulate
+from cutwater.cli.top import top
 from cutwater.cli.version import version
 from cutwater.cli.warm_up import warm_up
 
@@ -39,7 +43,6 @@ app = typer.Typer(
     cls=_ShowsFailures,
     help="Stateful streams on Spark that survive any crash, exactly once.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -65,9 +68,13 @@ for command in (
     jobs.rescale,
 ):
     app.command()(command)
+app.command()(top)
+app.command()(logs)
 app.command()(connectors)
+app.command()(dashboard)
 app.command()(demo)
-app.command(context_settings={"allow_interspersed_args": False})(run)
+app.command()(doctor)
+app.command(cls=RunCommand)(run)
 app.command()(simulate)
 app.add_typer(state.app, name="state")
 app.command()(version)

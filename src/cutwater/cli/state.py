@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,10 +13,13 @@ from rich.filesize import decimal as shown_size
 from rich.markup import escape
 from rich.table import Table
 
+from cutwater.cli.showing import AsJson
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from cutwater.inspection.snapshots import OpenSnapshot
+    from cutwater.inspection.snapshots import OpenSnapshot, StateSummary
+    from cutwater.inspection.storages import FoundSnapshot
 
 app = typer.Typer(help="Look into snapshots: checkpoints and savepoints.", no_args_is_help=True)
 
@@ -31,6 +35,8 @@ State = Annotated[str, typer.Argument(help="The name of the state.")]
 @app.command("list")
 def list_(
     path: Annotated[str, typer.Argument(help="A snapshot: its states. Any other folder: the snapshots below it.")],
+    *,
+    as_json: AsJson = False,
 ) -> None:
     """The snapshots below a folder, or the states in a snapshot."""
     from cutwater.inspection.storages import snapshots_below
@@ -38,7 +44,11 @@ def list_(
     console = Console()
     found = snapshots_below(path)
     if len(found) == 1 and found[0].folder == "" and found[0].snapshot is not None:
-        console.print(_states(found[0].snapshot))
+        states = found[0].snapshot
+        _print_json([_plain_state(one) for one in states.states()]) if as_json else console.print(_states(states))
+        return
+    if as_json:
+        _print_json([_plain_snapshot(one) for one in found])
         return
     table = Table("snapshot", "kind", "job", "taken at", "tasks", "size", "new", box=None)
     for one in found:
@@ -61,8 +71,13 @@ def show(
     *,
     rows: Annotated[int, typer.Option(min=1, help="How many rows.")] = 20,
     trust: Trust = False,
+    as_json: AsJson = False,
 ) -> None:
     """Some rows of a state."""
+    if as_json:
+        found = (row for batch in _batches(snapshot, operator, state, trust=trust) for row in batch.to_pylist())
+        _print_json([row for row, _ in zip(found, range(rows), strict=False)])
+        return
     table = Table(box=None)
     shown = 0
     for batch in _batches(snapshot, operator, state, trust=trust):
@@ -78,34 +93,59 @@ def show(
 
 
 @app.command()
-def verify(path: Annotated[str, typer.Argument(help="A snapshot, or a folder with snapshots below it.")]) -> None:
+def verify(
+    path: Annotated[str, typer.Argument(help="A snapshot, or a folder with snapshots below it.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
     """Is every file of every snapshot there, and as it was written? Reads all of them."""
     from cutwater.inspection.storages import problem_of, snapshots_below
 
     console = Console()
     damaged = 0
     found = snapshots_below(path)
+    told: list[dict[str, Any]] = []
     for one in found:
         problem = one.problem if one.snapshot is None else problem_of(one.snapshot)
         if problem is None and one.snapshot is not None:
             problem = _problem_in_rows(one.snapshot)
         damaged += problem is not None
-        console.print(
-            f"{escape(one.folder or path)}: " + ("[green]whole[/]" if problem is None else f"[red]{escape(problem)}[/]")
-        )
-    if not found:
+        told.append({"snapshot": one.folder or path, "whole": problem is None, "problem": problem})
+        if not as_json:
+            words = "[green]whole[/]" if problem is None else f"[red]{escape(problem)}[/]"
+            console.print(f"{escape(one.folder or path)}: {words}")
+    if as_json:
+        _print_json(told)
+    elif not found:
         console.print(f"there is no snapshot below {path}")
     if damaged or not found:
         raise typer.Exit(1)
 
 
 @app.command()
-def diff(before: Snapshot, after: Snapshot, operator: Operator, state: State, *, trust: Trust = False) -> None:
+def diff(
+    before: Snapshot,
+    after: Snapshot,
+    operator: Operator,
+    state: State,
+    *,
+    trust: Trust = False,
+    as_json: AsJson = False,
+) -> None:
     """How many rows of a state were added, removed and changed between two snapshots, and which."""
     old, new = (_by_identity(path, operator, state, trust=trust) for path in (before, after))
     console = Console()
     added, removed = new.keys() - old.keys(), old.keys() - new.keys()
     changed = {identity for identity in new.keys() & old.keys() if new[identity] != old[identity]}
+    if as_json:
+        sides = {"added": added, "removed": removed, "changed": changed}
+        _print_json(
+            {
+                side: [{"key": each, "before": old.get(each), "after": new.get(each)} for each in sorted(identities)]
+                for side, identities in sides.items()
+            }
+        )
+        return
     for sign, style, identities in (("+", "green", added), ("-", "red", removed), ("~", "yellow", changed)):
         for identity in sorted(identities)[:20]:
             values = " → ".join(_cell(side[identity]) for side in (old, new) if identity in side)
@@ -154,7 +194,9 @@ def sign(
 
 @app.command()
 def dispose(
-    snapshots: Annotated[list[str], typer.Argument(help="Folders of savepoints or checkpoints that nobody needs.")],
+    snapshots: Annotated[
+        list[str], typer.Argument(help="Folders of savepoints or checkpoints that are no longer needed.")
+    ],
 ) -> None:
     """Deletes snapshots, and the files that only they name. No job may be running that owns or restores them."""
     from cutwater.snapshots.disposal import dispose
@@ -169,12 +211,18 @@ def gc(
     path: Annotated[str, typer.Argument(help="The storage of checkpoints, or the folder of one job. No job may run.")],
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be deleted.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Deletes files that no snapshot names: what drivers and workers that died have left behind."""
     from cutwater.inspection.storages import delete, orphans_below
 
     console = Console(highlight=False)
     orphans = orphans_below(path)
+    if as_json:
+        _print_json([{"path": orphan.path, "size_bytes": orphan.size_bytes} for orphan in orphans])
+        if not dry_run:
+            delete(path, orphans)
+        return
     for orphan in orphans:
         console.print(f"{orphan.path}  {shown_size(orphan.size_bytes)}")
     size = shown_size(sum(orphan.size_bytes for orphan in orphans))
@@ -191,6 +239,37 @@ def _states(snapshot: OpenSnapshot) -> Table:
         size = "" if one.size_bytes is None else shown_size(one.size_bytes)
         table.add_row(*map(_cell, (one.operator, one.name, one.kind, one.form)), str(one.tasks), size)
     return table
+
+
+def _plain_state(one: StateSummary) -> dict[str, Any]:
+    return {
+        "operator": one.operator,
+        "state": one.name,
+        "kind": one.kind,
+        "form": one.form,
+        "tasks": one.tasks,
+        "size_bytes": one.size_bytes,
+    }
+
+
+def _plain_snapshot(one: FoundSnapshot) -> dict[str, Any]:
+    if one.snapshot is None:
+        return {"snapshot": one.folder, "problem": one.problem}
+    manifest = one.snapshot.manifest
+    return {
+        "snapshot": one.folder,
+        "kind": manifest.kind,
+        "job": manifest.job_name,
+        "taken_at": manifest.created_at,
+        "tasks": len(manifest.tasks),
+        "size_bytes": manifest.size_bytes,
+        "new_bytes": manifest.new_bytes,
+    }
+
+
+def _print_json(value: Any) -> None:
+    """State may be of any type: what JSON has no word for is written as text."""
+    typer.echo(json.dumps(value, indent=2, default=str, ensure_ascii=False))
 
 
 def _batches(path: str, operator: str, state: str, *, trust: bool) -> Iterator[pa.RecordBatch]:

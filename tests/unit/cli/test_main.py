@@ -68,4 +68,15 @@ def test_an_unknown_option_is_a_usage_error() -> None:
 def test_help_lists_only_commands_that_exist() -> None:
     names = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
     of_jobs = {"list", "status", "checkpoints", "exceptions", "checkpoint", "savepoint", "stop", "cancel", "rescale"}
-    assert names == of_jobs | {"connectors", "demo", "run", "simulate", "version", "warm_up"}
+    assert names == of_jobs | {
+        "connectors",
+        "dashboard",
+        "demo",
+        "doctor",
+        "logs",
+        "run",
+        "simulate",
+        "top",
+        "version",
+        "warm_up",
+    }
