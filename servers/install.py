@@ -13,9 +13,8 @@ from enum import StrEnum
 
 from rich.console import Console
 
-from servers.catalogue import SERVERS
-from servers.packages import CACHE, NotInstallable, Package
-from servers.process import Server
+from servers.catalogue import INSTALLABLE
+from servers.packages import CACHE, Installable, NotInstallable, Package
 
 MISSING = CACHE / "missing.json"
 
@@ -27,11 +26,11 @@ class Outcome(StrEnum):
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m servers.install", description="Installs servers for the tests.")
-    usual = [name for name, server in SERVERS.items() if not server.opt_in]
-    left_out = f"without any: all but {', '.join(name for name in SERVERS if name not in usual)}"
-    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(SERVERS)}; {left_out}")
+    usual = [name for name, server in INSTALLABLE.items() if not server.opt_in]
+    left_out = f"without any: all but {', '.join(name for name in INSTALLABLE if name not in usual)}"
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(INSTALLABLE)}; {left_out}")
     names = parser.parse_args().names or usual
-    unknown = [name for name in names if name not in SERVERS]
+    unknown = [name for name in names if name not in INSTALLABLE]
     if unknown:
         parser.error(f"no such server: {', '.join(unknown)}")
     install(names, Console(highlight=False, soft_wrap=True))
@@ -42,7 +41,7 @@ def install(names: Sequence[str], console: Console) -> None:
     for name in names:
         missing.pop(name, None)
         try:
-            outcome = str(install_packages(SERVERS[name].packages))
+            outcome = str(install_packages(INSTALLABLE[name].packages))
         except NotInstallable as problem:
             missing[name] = str(problem)
             outcome = f"missing: {problem}"
@@ -58,8 +57,8 @@ def install_packages(packages: Sequence[Package]) -> Outcome:
     return Outcome.INSTALLED if absent else Outcome.PRESENT
 
 
-def reason_why_missing(server: type[Server]) -> str | None:
-    """None when the server can be started."""
+def reason_why_missing(server: type[Installable]) -> str | None:
+    """None when it is there."""
     if all(package.is_there() for package in server.packages):
         return None
     name = f" {server.name}" if server.opt_in else ""

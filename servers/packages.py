@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import ClassVar, Protocol
 
 CACHE = Path(__file__).parents[1] / ".servers"
 TIMEOUT_SECONDS = 900
@@ -37,6 +38,15 @@ class Package(ABC):
     @abstractmethod
     def install(self) -> None:
         """May take minutes. Raises `NotInstallable`."""
+
+
+class Installable(Protocol):
+    """What tests need on the machine: a server, say."""
+
+    name: ClassVar[str]
+    packages: ClassVar[tuple[Package, ...]]
+    #: True: it is only installed and tested when it is asked for by its name.
+    opt_in: ClassVar[bool]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from cutwater.protocol.ids import SlotId
 from cutwater.runtime.messages import EndSlot, FirstRecordProcessed, FromCoordinator, StartAttempt
+from cutwater.runtime.turn import Turn
 
 
 class FakeSlot:
@@ -15,6 +16,7 @@ class FakeSlot:
 
     def __init__(self, slot_id: SlotId, *, link: Any, **services: Any) -> None:
         self.ended = False
+        self.turn = Turn()
         self._link = link
         self._mailbox: deque[Callable[[], None]] = deque()
 

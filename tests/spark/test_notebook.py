@@ -23,7 +23,14 @@ def test_a_worker_is_killed_in_the_notebook_and_the_counts_are_identical(
     NotebookClient(notebook, timeout=280, kernel_name="python3", resources={"metadata": {"path": tmp_path}}).execute()
     shown = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     kinds = {kind for output in shown for kind in output.get("data", ())}
-    assert {"image/svg+xml", "text/html"} <= kinds, "a picture of the plan and a table of the state"
+    assert {"image/svg+xml", "text/html", "image/png"} <= kinds, (
+        "the plan, a table of the state, a chart of checkpoints"
+    )
+    pages = [output.data["text/html"] for output in shown if "text/html" in output.get("data", ())]
+    (card,) = [page for page in pages if "word count" in page and "checkpoint" in page]
+    assert any("<svg" in page and "DataStream of count" in page for page in pages), "a stream shows itself"
+    assert "finished" in card, "the card has followed the job to its end"
+    assert "duration of checkpoints" in card
     assert shown[-1].text.splitlines()[-1] == "identical"
 
 

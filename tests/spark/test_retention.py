@@ -72,7 +72,7 @@ def test_two_hundred_checkpoints_and_killed_workers_leave_what_three_snapshots_n
 
 
 def test_drivers_killed_at_any_moment_lose_no_file_and_the_next_one_cleans_up(tmp_path: Path) -> None:
-    ledger = LedgerJob(tmp_path, records=20_000, quiet_keys=QUIET_KEYS)
+    ledger = LedgerJob(tmp_path, records=50_000, quiet_keys=QUIET_KEYS)
     dice = random.Random(7)
     options = {"state_backend": "rocksdb", "checkpoints": CHAIN, "padding_bytes": 200}
     driver = start_driver(ledger, **options)

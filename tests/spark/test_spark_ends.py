@@ -9,24 +9,15 @@ import subprocess
 import sys
 import textwrap
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceStreamReader,
-    DataSourceStreamWriter,
-    InputPartition,
-    WriterCommitMessage,
-)
 
 import cutwater as cw
 from cutwater.api.jobs import JobHandle
@@ -140,18 +131,20 @@ DRIVER = """
     sys.path.insert(0, {repository!r})
     from pathlib import Path
     from cutwater.deploy.session import embedded_session
-    from tests.spark import test_spark_ends
+    from tests.spark.{module} import {function}
     spark = embedded_session(4)
     {function}(spark, Path({root!r}), restore={restore!r}).wait("4min")
 """
 
 
 @contextmanager
-def driver_of(root: Path, function: str, restore: str | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of its own that runs a job of this module to its end."""
+def driver_of(
+    root: Path, function: str, restore: str | None = None, *, module: str = "test_spark_ends"
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of its own that runs a job of this module, or of another one of this folder, to its end."""
     script = root / "driver.py"
     values = {"repository": str(REPOSITORY), "root": str(root), "restore": restore}
-    script.write_text(textwrap.dedent(DRIVER).format(function=f"test_spark_ends.{function}", **values))
+    script.write_text(textwrap.dedent(DRIVER).format(module=module, function=function, **values))
     driver = subprocess.Popen([sys.executable, script], cwd=root, start_new_session=True)
     try:
         yield driver
@@ -161,8 +154,8 @@ def driver_of(root: Path, function: str, restore: str | None = None) -> Iterator
             driver.wait()
 
 
-def run_driver(root: Path, function: str, restore: str | None = None) -> int:
-    with driver_of(root, function, restore) as driver:
+def run_driver(root: Path, function: str, restore: str | None = None, **options: str) -> int:
+    with driver_of(root, function, restore, **options) as driver:
         return driver.wait(DRIVER_SECONDS)
 
 
@@ -281,111 +274,3 @@ def test_batches_that_were_read_are_deleted_while_the_query_runs(spark: Any, tmp
     wait_for(job, lambda _: numbers_in(tmp_path / "out") == ONCE_EACH and not staged_files(tmp_path))
     job.cancel()
     job.wait("60s")
-
-
-# Python data sources
-
-
-class Ranges(DataSource):
-    """The numbers below RECORDS, a few more at each look. Notes what was committed."""
-
-    def schema(self) -> str:
-        return "number long"
-
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:
-        return RangesReader(self.options["folder"])
-
-
-class RangesReader(DataSourceStreamReader):
-    def __init__(self, folder: str) -> None:
-        self._folder = Path(folder)
-
-    def initialOffset(self) -> dict[str, Any]:
-        return {"number": 0}
-
-    def latestOffset(self, start: dict[str, Any], limit: Any) -> dict[str, Any]:
-        return {"number": min(RECORDS, start["number"] + 1_500)}
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        middle = (start["number"] + end["number"]) // 2
-        return [InputPartition(bounds) for bounds in ((start["number"], middle), (middle, end["number"]))]
-
-    def read(self, partition: InputPartition) -> Iterator[tuple[int]]:
-        for number in range(*partition.value):
-            yield (number,)
-
-    def commit(self, end: dict[str, Any]) -> None:
-        (self._folder / "committed").write_text(str(end["number"]))
-
-
-class Archive(DataSource):
-    """A file for each task and epoch, in sight when it is committed."""
-
-    def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamWriter:
-        return ArchiveWriter(self.options["folder"])
-
-
-@dataclass
-class Written(WriterCommitMessage):
-    path: str
-
-
-class ArchiveWriter(DataSourceStreamWriter):
-    def __init__(self, folder: str) -> None:
-        self._folder = Path(folder)
-
-    def write(self, iterator: Iterator[Any]) -> Written:
-        hidden = self._folder / ".written" / f"{uuid.uuid4().hex}.parquet"
-        hidden.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(pa.table({"number": [row.number for row in iterator]}, schema=SCHEMA), hidden)
-        return Written(str(hidden))
-
-    def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
-        for message in messages:
-            hidden = self._folder / f".{batchId}-{Path(message.path).name}"
-            shutil.copyfile(message.path, hidden)
-            hidden.rename(self._folder / hidden.name.removeprefix("."))
-
-
-def submit_data_sources(spark: Any, root: Path, **start: Any) -> JobHandle:
-    env = environment(spark, root)
-    (root / "archive").mkdir(exist_ok=True)
-    source = cw.sources.spark_data_source(Ranges, options={"folder": str(root)}, schema=SCHEMA)
-    sink = cw.sinks.spark_data_source(Archive, options={"folder": str(root / "archive")}, schema=SCHEMA)
-    env.from_source(source, uid="ranges").rebalance().sink_to(sink, uid="archive")
-    return env.submit("data sources", require="exactly_once", **start)
-
-
-def all_is_committed(root: Path) -> bool:
-    path = root / "committed"
-    return path.exists() and path.read_text() == str(RECORDS)
-
-
-def submit_until_committed(spark: Any, root: Path, **start: Any) -> JobHandle:
-    """The stream of such a source never ends by itself."""
-    job = submit_data_sources(spark, root, **start)
-    wait_for(job, lambda _: all_is_committed(root), seconds=DRIVER_SECONDS)
-    job.stop()
-    return job
-
-
-def test_python_data_sources_read_and_write_each_row_once_when_slots_are_killed(spark: Any, tmp_path: Path) -> None:
-    job = submit_data_sources(spark, tmp_path)
-    for rows in (1, 8_000):
-        wait_for(job, lambda status, rows=rows: _runs_and_archived(status, tmp_path, rows))  # type: ignore[misc]
-        kill_a_slot(job)
-    wait_for(job, lambda _: all_is_committed(tmp_path))
-    job.stop()
-    assert job.wait("3min").restarts >= 2
-    assert numbers_in(tmp_path / "archive") == ONCE_EACH
-
-
-def test_python_data_sources_go_on_with_the_next_driver(tmp_path: Path) -> None:
-    with driver_of(tmp_path, "submit_until_committed") as driver:
-        kill_driver(driver, lambda: numbers_in(tmp_path / "archive").total() >= 3_000)
-    assert run_driver(tmp_path, "submit_until_committed", "latest") == 0
-    assert numbers_in(tmp_path / "archive") == ONCE_EACH
-
-
-def _runs_and_archived(status: cw.JobStatus, root: Path, rows: int) -> bool:
-    return status.state is cw.JobState.RUNNING and numbers_in(root / "archive").total() >= rows

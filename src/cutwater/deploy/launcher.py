@@ -13,22 +13,26 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, wait
 from typing import Any
 
 import cloudpickle
 
 from cutwater.api.launching import LaunchOptions
-from cutwater.config import TlsFiles
+from cutwater.api.overrides import overrides
+from cutwater.config import TlsFiles, configuration_of
 from cutwater.connectors.contract import Source
 from cutwater.deploy.announcer import Announcer
-from cutwater.deploy.session import LOOPBACK, active_spark, embedded_context, session_on
+from cutwater.deploy.log_relay import LogRelay
+from cutwater.deploy.session import LOOPBACK, active_spark, installed_version, session_on
 from cutwater.deploy.shipping import pack
 from cutwater.deploy.slot_process import SlotOrder
-from cutwater.deploy.spark import SparkSlotPool, check_cores, coordinator_hosts
+from cutwater.deploy.spark import SparkSlotPool, check_cores, check_version, coordinator_hosts
+from cutwater.deploy.spark_versions import is_newer_than_tested, refuse_too_old
 from cutwater.deploy.staging import stage_dataframe
 from cutwater.deploy.streaming import stage_streaming_dataframe
+from cutwater.deploy.targets import spark_for, warn_if_elsewhere
 from cutwater.errors import CutwaterError, InternalError, OperationsError
 from cutwater.graph.model import NodeKind
 from cutwater.graph.plan import JobPlan
@@ -38,14 +42,15 @@ from cutwater.runtime.coordinator import Coordinator, CoordinatorServices
 from cutwater.runtime.flight.control_frames import LinkTimes
 from cutwater.runtime.flight.control_server import ControlServer
 from cutwater.runtime.flight.credentials import make_credentials, read_credentials
-from cutwater.runtime.messages import FromSlot, SlotRegistered
+from cutwater.runtime.messages import FromSlot, LinesLogged, SlotRegistered
 from cutwater.runtime.recovering import History, check_connectors, history_of, with_key_groups_restored
 from cutwater.runtime.requests import Answer
 from cutwater.runtime.threads import ActorLoop, MonotonicClock, ThreadBackground
 from cutwater.serving.attaching import AttachedControl
 from cutwater.snapshots.storage import MemoryStorage, absolute_url, open_storage
 from cutwater.snapshots.store import SnapshotStore
-from cutwater.status import JobResult, JobStatus
+from cutwater.status import CheckpointDetails, JobResult, JobStatus, LogLine
+from cutwater.telemetry.tracing import Tracing
 
 BACKGROUND_WORKERS_MAX = 4
 #: Cores of an embedded session beyond the slots: for replacements that start while the old one still ends.
@@ -63,6 +68,7 @@ class SparkLauncher:
 
     def __init__(self, spark: Any = None) -> None:
         self._spark = spark
+        self._told_where = False
 
     def launch(self, job: JobPlan, options: LaunchOptions) -> SparkJob:
         store = open_store(job)
@@ -87,8 +93,16 @@ class SparkLauncher:
         return stage_streaming_dataframe(dataframe, staging, trigger)
 
     def _session(self, slots: int) -> Any:
+        orders = overrides()
         if self._spark is None:
-            self._spark = active_spark() or embedded_context(slots + EXTRA_CORES)
+            refuse_too_old(installed_version(), "the installed PySpark")
+            self._spark = active_spark()
+        if self._spark is None:
+            self._spark = orders.made_spark = spark_for(orders.target, cores=slots + EXTRA_CORES)
+        elif orders.target is not None and self._spark is not orders.made_spark and not self._told_where:
+            self._told_where = True
+            warn_if_elsewhere(self._spark, orders.target)
+        check_version(self._spark)
         return self._spark
 
 
@@ -113,8 +127,10 @@ class SparkJob:
     """A launched job. Its methods are for any thread."""
 
     def __init__(self, job: JobPlan, history: History, spark: Any, store: SnapshotStore) -> None:
+        self._tracing = Tracing(self.checkpoint_details) if job.options.tracing else None
         clock = MonotonicClock()
         announcer = Announcer(job)
+        self._logs = LogRelay(job.job_id)
         announcer.starts()
         token = secrets.token_urlsafe(24)
         times = LinkTimes(job.options.heartbeat_interval_seconds, job.options.heartbeat_timeout_seconds)
@@ -129,6 +145,8 @@ class SparkJob:
         made = make_credentials() if tls == "auto" else None
         if tls is None and host != LOOPBACK:
             announcer.in_clear(host)
+        if is_newer_than_tested(spark.version):
+            announcer.newer_spark(spark.version)
         self._control = ControlServer(
             host,
             token,
@@ -157,11 +175,16 @@ class SparkJob:
             store=store,
             new_token=lambda: secrets.token_urlsafe(24),
             random=random.random,
-            listener=lambda status: announcer.update(status, clock.now_seconds()),
+            listeners=(
+                lambda status: announcer.update(status, clock.now_seconds()),
+                *(() if self._tracing is None else (self._tracing.update,)),
+            ),
         )
         self._coordinator = Coordinator(job, cloudpickle.dumps(job), services, history)
         self._thread = threading.Thread(target=self._run, name=f"cutwater-coordinator-{job.job_id}", daemon=True)
         self._control_service = self._attached(job)
+        if self._control_service is not None:
+            announcer.serves(self._control_service.page)
         _cancel_at_exit(self)
         self._coordinator.start()
         self._thread.start()
@@ -173,10 +196,22 @@ class SparkJob:
         except CutwaterError:  # e.g. the port is taken: the job doesn't start
             self._control.close()
             self._background.close()
+            self._logs.close()
+            if self._tracing is not None:
+                self._tracing.close()
             raise
 
     def status(self) -> JobStatus:
         return self._coordinator.status
+
+    def checkpoint_details(self, checkpoint: int) -> CheckpointDetails | None:
+        return self._coordinator.checkpoint_details(checkpoint)
+
+    def logs(self, after: int) -> tuple[LogLine, ...]:
+        return self._logs.after(after)
+
+    def configuration(self) -> Mapping[str, Any]:
+        return configuration_of(self._coordinator.plan.options)
 
     def wait(self, timeout_seconds: float | None) -> JobResult:
         if not self._over.wait(timeout_seconds):
@@ -243,6 +278,9 @@ class SparkJob:
             self._control.close()
             self._background.drain(COMMITTING_SECONDS_MAX if self._coordinator.commits else CLEANING_SECONDS_MAX)
             self._background.close()
+            self._logs.close()
+            if self._tracing is not None:
+                self._tracing.close()
             if self._control_service is not None:
                 self._control_service.withdraw()
             self._over.set()
@@ -250,6 +288,9 @@ class SparkJob:
                 self._control_service.close()
 
     def _deliver(self, slot: SlotId, message: FromSlot) -> None:
+        if isinstance(message, LinesLogged):  # also behind the end of the coordinator
+            self._logs.take(slot, message)
+            return
         if isinstance(message, SlotRegistered):
             self._pool.slot_registered(slot)
         self._coordinator.deliver(slot, message)

