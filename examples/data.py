@@ -140,7 +140,7 @@ def write_logs(folder: Path, *, requests: int = 500) -> None:
 def write_measurements(folder: Path, *, seconds: int = 500) -> None:
     """Four sensors, a measurement a second each, told up to 20 s late; now and then one was lost for hours."""
     generator = random.Random(41)
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"sensor": f"sensor-{sensor}", "measured_at": NOON + timedelta(seconds=second), "celsius": celsius / 10}
         for second in range(seconds)
         for sensor in range(4)
@@ -172,7 +172,7 @@ def write_views_and_clicks(folder: Path, *, views: int = 1_000) -> None:
 def write_visits(folder: Path, *, visits: int = 120) -> None:
     """Clicks of visits an hour apart, told up to 20 s out of order; a few phones tell yesterday's clicks today."""
     generator = random.Random(61)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for number in range(visits):
         user, at = f"user-{number % 12}", NOON + timedelta(hours=number // 12, seconds=generator.randrange(600))
         for _ in range(generator.randrange(1, 12)):
@@ -187,7 +187,7 @@ def write_visits(folder: Path, *, visits: int = 120) -> None:
 def write_readings(folder: Path, *, seconds: int = 900) -> None:
     """Four sensors, a measurement every two seconds each, told up to 5 s late; they are hot and silent for a while."""
     generator = random.Random(67)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for sensor in range(4):
         second = 0
         while second < seconds:
@@ -205,7 +205,7 @@ def write_readings(folder: Path, *, seconds: int = 900) -> None:
 def write_purchases(folder: Path, *, purchases: int = 2_000) -> None:
     """Twenty minutes of purchases, told up to 20 s late; what is wanted most changes on the way."""
     generator = random.Random(71)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for number in range(purchases):
         share = number / purchases
         weights = [1 + 6 * max(0.0, 1 - abs(share * len(ITEMS) - place)) for place in range(len(ITEMS))]
@@ -219,7 +219,7 @@ def write_card_payments(folder: Path, *, payments: int = 1_000) -> None:
     """Payments by card, told up to 4 s late, and the rules for each kind of card, each valid from a time on."""
     generator = random.Random(73)
     noon_ms = round(NOON.timestamp() * 1_000)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for number in range(payments):
         card = generator.randrange(45)
         kind = ("credit", "debit", "prepaid")[card % 3]

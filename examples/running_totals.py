@@ -8,7 +8,7 @@ Run it: `cutwater run examples/running_totals.py`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -18,7 +18,13 @@ ORDERS = pa.schema([("order", pa.int64()), ("customer", pa.string()), ("cents", 
 TOTALS = pa.schema([("customer", pa.string()), ("total_cents", pa.int64())])
 
 
-def build(env: cw.Environment, input_folder: Path, output_folder: Path, *, format: str = "csv") -> None:  # noqa: A002
+def build(
+    env: cw.Environment,
+    input_folder: Path,
+    output_folder: Path,
+    *,
+    format: Literal["csv", "parquet"] = "csv",  # noqa: A002
+) -> None:
     orders = cw.sources.files(input_folder / "orders" / f"*.{format}", format=format, schema=ORDERS)
     (
         env.from_source(orders, uid="orders")

@@ -1,7 +1,7 @@
 """What may a test do, and for how long?
 
-The folder decides: unit and property tests neither wait nor import pyspark; tests under spark, services, simulation and
-fuzz carry the marker of their folder. Trials, which take long, are left out unless CUTWATER_TRIALS=all.
+The folder decides: unit and property tests neither wait nor import pyspark; tests under spark, services, browser,
+simulation and fuzz carry the marker of their folder. Trials, which take long, are left out unless CUTWATER_TRIALS=all.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import pytest
 from hypothesis import settings
 
 TESTS = Path(__file__).parent
-FOLDERS_WITH_A_MARKER = ("spark", "services", "simulation", "fuzz")
+FOLDERS_WITH_A_MARKER = ("spark", "services", "simulation", "fuzz", "browser")
 #: Seconds that tests of these folders may take; the rest has what pyproject.toml says.
-TIMEOUTS_SECONDS = {"spark": 300, "services": 600, "simulation": 600}
+TIMEOUTS_SECONDS = {"spark": 300, "browser": 300, "services": 600, "simulation": 600}
 
 # A loaded machine makes any deadline per example a lie; a failure prints what reproduces it.
 settings.register_profile("cutwater", deadline=None, print_blob=True)

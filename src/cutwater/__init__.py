@@ -3,29 +3,16 @@
 The public names; nothing else is promised to stay.
 """
 
-from cutwater import errors, retry
-from cutwater.api import agg, evictors, restart, triggers, watermarks
-from cutwater.api.connected import ConnectedStreams
-from cutwater.api.environment import Environment
-from cutwater.api.jobs import JobHandle
-from cutwater.api.keyed import KeyedStream
-from cutwater.api.streams import DataStream
-from cutwater.api.windowed import WindowedStream
-from cutwater.api.windows import count_window, global_window, session, sliding, tumbling
-from cutwater.columns.cases import when
-from cutwater.columns.expressions import Column, col, lit
-from cutwater.config import Checkpoints, Control, JobOptions, TlsFiles
-from cutwater.connectors import formats, partitions, sinks, sources
-from cutwater.dead_letters import DeadLetter
-from cutwater.graph.explain import Plan
-from cutwater.graph.guarantees import Guarantee, PathGuarantee
-from cutwater.protocol.lifecycle import JobState
-from cutwater.state.ttl import Ttl
-from cutwater.status import JobResult, JobStatus
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cutwater.public import *  # noqa: F403
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AggregatingState",
+    "BroadcastContext",
     "Checkpoints",
     "Control",
     "Column",
@@ -40,10 +27,17 @@ __all__ = [
     "JobState",
     "JobStatus",
     "KeyedStream",
+    "ListState",
+    "MapState",
     "PathGuarantee",
     "Plan",
+    "ProcessContext",
+    "ReducingState",
+    "Row",
     "TlsFiles",
     "Ttl",
+    "ValueState",
+    "WindowContext",
     "WindowedStream",
     "__version__",
     "agg",
@@ -66,3 +60,17 @@ __all__ = [
     "watermarks",
     "when",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Arrow is imported with the first public name, not with the package: the command line often needs none."""
+    if name not in __all__:
+        raise AttributeError(f"module 'cutwater' has no attribute {name!r}")
+    import importlib
+
+    value = globals()[name] = getattr(importlib.import_module("cutwater.public"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -11,14 +11,14 @@ import inspect
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import timedelta
 from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, TypedDict, TypeVar, cast
 
-from cutwater.durations import Duration, parse_duration
+from cutwater.durations import Duration, describe_seconds, parse_duration
 from cutwater.errors import ConfigurationError
 from cutwater.protocol.modes import CheckpointMode
 from cutwater.protocol.restart import RestartSpecification, Unspecified
@@ -256,15 +256,17 @@ class JobOptions:
     heartbeat_timeout: Duration = "30s"
     #: Fuse neighbouring operators into direct calls.
     chaining: bool = True
-    #: A record waits at most this long for company before it is sent.
+    #: A record is buffered for at most this long before it is sent.
     buffer_timeout: Duration = "10ms"
     #: State of a task up to this size travels inside the acknowledgement instead of as a file of its own.
     inline_state_bytes_max: int = 64 * 1024
     #: How connections between the processes of the job are encrypted: "auto" with a certificate that the driver makes
-    #: for the job, `TlsFiles` with your own. None: not at all; a secret of the job keeps strangers out.
+    #: for the job, `TlsFiles` with your own. None: not at all; connections then only need a secret of the job.
     tls: TlsFiles | Literal["auto"] | None = None
     #: Where the job can be watched and steered from outside. None: nowhere.
     control: Control | None = field(default_factory=Control)
+    #: Sends traces of checkpoints and recoveries, over OTLP as OpenTelemetry's variables (OTEL_…) say.
+    tracing: bool = False
 
     def __post_init__(self) -> None:
         _check_count(self.parallelism, option="parallelism", at_least=1)
@@ -303,6 +305,7 @@ class JobOptions:
         _check_count(self.inline_state_bytes_max, option="inline_state_bytes_max", at_least=0)
         if self.tls is not None and self.tls != "auto":
             _check_kind(self.tls, TlsFiles, option="tls", example='"auto" or cw.TlsFiles(certificate=…, key=…, ca=…)')
+        _check_kind(self.tracing, bool, option="tracing", example="True or False")
         if self.control is not None:
             _check_kind(self.control, Control, option="control", example="cw.Control(port=8081), or None for none")
 
@@ -351,6 +354,50 @@ class OptionValues(TypedDict, total=False):
     inline_state_bytes_max: int
     tls: TlsFiles | Literal["auto"] | None
     control: Control | None
+    tracing: bool
+
+
+#: Options that hold a secret, or say where one lies.
+_NOT_TOLD = frozenset({"secret", "secret_file", "token_file", "read_only_token_file", "key"})
+
+
+def configuration_of(options: JobOptions) -> dict[str, Any]:
+    """The options as plain data that anyone may read who may look at the job: without secrets and where they lie."""
+    return {name: _plain(value) for name, value in _told(options)}
+
+
+def _told(options: Any) -> Iterable[tuple[str, Any]]:
+    return ((each.name, getattr(options, each.name)) for each in fields(options) if each.name not in _NOT_TOLD)
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case timedelta():
+            return describe_seconds(value.total_seconds())
+        case StrEnum():
+            return value.value
+        case str():
+            return _without_credentials(value)
+        case None | bool() | int() | float():
+            return value
+        case _ if is_dataclass(value) and not isinstance(value, type):
+            told = {name: _plain(inner) for name, inner in _told(value)}
+            # Of what has several kinds, such as restart strategies, the kind matters.
+            return (
+                told if isinstance(value, Checkpoints | TlsFiles | Control) else {"kind": type(value).__name__, **told}
+            )
+        case _:
+            return type(value).__name__
+
+
+def _without_credentials(text: str) -> str:
+    """Addresses of storages may have them: "s3://key:secret@bucket/folder?…". In "abfs://container@account" is none."""
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return text
+    place, question, _ = rest.partition("?")
+    before, _, after = place.rpartition("@")
+    return f"{scheme}://{after if ':' in before else place}{question}{'…' if question else ''}"
 
 
 def load_options(path: str | Path) -> OptionValues:

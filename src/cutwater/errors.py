@@ -1,6 +1,6 @@
 """Who must act on a failure, and can a retry help?
 
-`UserError`: the author of the job must change something. `OperationsError`: whoever runs the job must (storage,
+`UserError`: the author of the job must change something. `OperationsError`: the operator of the job must (storage,
 slots, network). `InternalError`: we must. Each carries the fact, the detail and a hint.
 """
 
@@ -53,12 +53,16 @@ class GraphError(UserError):
     """The dataflow can't be executed as written."""
 
 
+class UnknownOperationError(UserError, AttributeError):
+    """A stream or environment has no operation of this name."""
+
+
 class SchemaError(UserError):
     """Records or batches don't have the columns or types that were promised."""
 
 
 class BadTimestampError(UserError):
-    """A record's timestamp is missing, absurd, or no timestamp at all."""
+    """A record's timestamp is missing, out of range, or not a timestamp."""
 
 
 class ConfigurationError(UserError):
@@ -84,7 +88,7 @@ class UserFunctionError(UserError):
 
 
 class OperationsError(CutwaterError):
-    """Whoever runs the job must act, unless it passes: machines and networks have moods."""
+    """Storage, slots or the network failed. A retry may help; otherwise the operator of the job must act."""
 
     retryable = True
 
@@ -116,7 +120,7 @@ class ChannelBrokenError(OperationsError):
 
 
 class SlotsMissingError(OperationsError):
-    """The cluster did not give as many slots as the job needs."""
+    """The cluster did not provide as many slots as the job needs."""
 
     retryable = False
 
@@ -138,6 +142,6 @@ class SimulationBrokenError(UserError):
 
 
 class InternalError(CutwaterError):
-    """An invariant of ours is broken: a bug in Cutwater. The last snapshot may still lead around it."""
+    """A bug in Cutwater: one of its invariants is broken. A restart from the last snapshot may avoid it."""
 
     retryable = True

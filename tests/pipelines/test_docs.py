@@ -14,7 +14,19 @@ from cutwater.api.environment import Environment
 from cutwater.testing.harness import LocalLauncher
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ["async", "errors", "event-time", "windows", "joins", "typed-streams", "simulation"]
+PAGES = [
+    "async",
+    "broadcast",
+    "errors",
+    "event-time",
+    "joins",
+    "process-functions",
+    "simulation",
+    "testing",
+    "tutorial",
+    "typed-streams",
+    "windows",
+]
 #: A program, and the output that the page shows right behind it.
 PROGRAM = re.compile(r"```python\n(.*?)```\n\s*```text\n(.*?)```", re.DOTALL)
 

@@ -43,9 +43,10 @@ def test_a_single_record_comes_through(tmp_path: Path, spark: Any) -> None:
 
 def test_more_tasks_than_splits(tmp_path: Path, spark: Any) -> None:
     bench = Workbench(of_text("the bridge and the river\n" * 200), tmp_path, spark)
-    job = bench.environment(paced=True, parallelism=4).submit("wide")
+    job = bench.environment(paced=True, slower=20, parallelism=4).submit("wide")
     # Tasks that never had a split must not hold a checkpoint back.
     wait_for(job, lambda status: status.state is cw.JobState.RUNNING and status.checkpoints_completed >= 2)
+    bench.let_go()
     job.wait("60s")
     assert bench.found() == bench.golden
 

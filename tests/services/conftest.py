@@ -34,6 +34,7 @@ from servers.mariadb import MariaDB
 from servers.nats import Nats
 from servers.postgres import Postgres
 from servers.process import Server
+from servers.prometheus import Prometheus
 from servers.rabbitmq import RabbitMQ
 from servers.redis import Redis
 from servers.registry import SchemaRegistry
@@ -62,6 +63,12 @@ def registry(pytestconfig: pytest.Config) -> Iterator[SchemaRegistry]:
 @pytest.fixture(scope="session")
 def postgres(pytestconfig: pytest.Config) -> Iterator[Postgres]:
     with running(Postgres, pytestconfig) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def prometheus(pytestconfig: pytest.Config) -> Iterator[Prometheus]:
+    with running(Prometheus, pytestconfig) as server:
         yield server
 
 

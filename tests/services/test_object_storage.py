@@ -150,7 +150,9 @@ def test_a_job_whose_worker_is_killed_goes_on_from_the_object_store(
     os.kill(next(slot.pid for slot in status.slots if slot.tasks), signal.SIGKILL)
     assert job.wait("90s").restarts == 1
     lines = [line for path in (tmp_path / "out").glob("*.jsonl") for line in path.read_text().splitlines()]
-    expected = Counter(f'["key-{key}",{n}]' for key in range(KEYS) for n in range(1, RECORDS // KEYS + 1))
+    expected = Counter(
+        f'{{"key":"key-{key}","count":{n}}}' for key in range(KEYS) for n in range(1, RECORDS // KEYS + 1)
+    )
     assert Counter(line.replace(" ", "") for line in lines) == expected
     # An older one may be on its way out just now.
     assert any(found.snapshot is not None for found in snapshots_below(url))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import cutwater.errors
+import cutwater.public
 
 
 def modules_after(statement: str) -> set[str]:
@@ -20,14 +21,28 @@ def modules_after(statement: str) -> set[str]:
     return set(done.stdout.split())
 
 
-@pytest.mark.parametrize("statement", ["import cutwater", "import cutwater.testing", "import cutwater.cli.main"])
+@pytest.mark.parametrize("statement", ["import cutwater.public", "import cutwater.testing", "import cutwater.cli.main"])
 def test_an_import_brings_neither_pyspark_nor_what_deploys_to_it(statement: str) -> None:
     assert modules_after(statement) & {"pyspark", "py4j", "cutwater.deploy.spark"} == set()
 
 
 def test_the_import_of_cutwater_does_not_start_grpc() -> None:
     # gRPC must start after Spark has forked its worker, or the worker hangs.
-    assert "pyarrow.flight" not in modules_after("import cutwater")
+    assert "pyarrow.flight" not in modules_after("import cutwater; cutwater.Environment")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["import cutwater.cli.main", "from cutwater.cli.completing import job_names; job_names('')"],
+)
+def test_help_and_completion_start_without_arrow(statement: str) -> None:
+    assert modules_after(statement) & {"pyarrow", "numpy", "numba", "starlette"} == set()
+
+
+def test_every_public_name_is_there() -> None:
+    assert set(cutwater.__all__) == {*cutwater.public.__all__, "__version__"}
+    assert all(getattr(cutwater, name) is not None for name in cutwater.__all__)
+    assert not hasattr(cutwater, "environment")
 
 
 def test_the_protocol_imports_the_standard_library_and_our_errors_only() -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Unpack
 
 from cutwater.api.dataflow import OperatorSettings
+from cutwater.api.suggestions import unknown_operation
+from cutwater.api.typing import First, Second
 from cutwater.dead_letters import OnError, check_on_error
 from cutwater.errors import GraphError
 from cutwater.graph.keys import KeySelector
@@ -15,10 +17,12 @@ if TYPE_CHECKING:
     from cutwater.api.streams import DataStream
 
 
-class ConnectedStreams:
+class ConnectedStreams(Generic[First, Second]):
     """The first stream, and the second: both keyed, neither keyed, or the second broadcast."""
 
-    def __init__(self, first: DataStream | KeyedStream, second: DataStream | KeyedStream) -> None:
+    def __init__(
+        self, first: DataStream[First] | KeyedStream[Any, First], second: DataStream[Second] | KeyedStream[Any, Second]
+    ) -> None:
         self._first, self._first_key = _parts(first)
         self._second, self._second_key = _parts(second)
         self._first._dataflow.check_same(self._second._dataflow)
@@ -32,6 +36,11 @@ class ConnectedStreams:
                 "one of two connected streams is keyed, the other isn't",
                 hint="key_by both, so that equal keys meet; or neither; or broadcast() the second",
             )
+
+    if not TYPE_CHECKING:  # type checkers know what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_operation(type(self), name)
 
     def process(self, function: Any, *, on_error: OnError = "fail", **settings: Unpack[OperatorSettings]) -> DataStream:
         """Broadcast: `process` and `process_broadcast`; else `process1` and `process2`, or `map1` and `map2`.

@@ -13,19 +13,25 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Protocol, TypedDict
 
 import pyarrow as pa
 
+from cutwater.api.cells import Cell, running_cell
 from cutwater.api.side_outputs import named_tags
 from cutwater.config import JobOptions, refuse_unknown
 from cutwater.connectors.contract import Sink, Source
+from cutwater.connectors.preview import Preview, PreviewSink
 from cutwater.dead_letters import ERRORS, OnError, check_on_error
+from cutwater.durations import Duration
 from cutwater.errors import ConfigurationError, GraphError
+from cutwater.graph.chaining import to_execution_graph
+from cutwater.graph.drawing import draw
 from cutwater.graph.keys import KeySelector
 from cutwater.graph.model import ColumnUse, LogicalEdge, LogicalGraph, LogicalNode, NodeKind, Partitioning
 from cutwater.graph.validation import describe_node
 from cutwater.operators.event_time import TimestampSelector
+from cutwater.operators.limit import LimitOperator
 from cutwater.operators.sink import WriterOperator
 from cutwater.operators.source import ReaderOperator
 from cutwater.operators.user_code import name_of
@@ -73,17 +79,27 @@ class Input:
     key: KeySelector | None = None
 
 
+class Run(Protocol):
+    """Executes a graph for the one who waits for its records."""
+
+    def __call__(self, graph: LogicalGraph, preview: Preview | None = None, timeout: Duration | None = None) -> object:
+        """To its end; with a preview until that is full or the time is over."""
+        ...
+
+
 class Dataflow:
     """The logical graph of one environment while it is being written."""
 
-    def __init__(self, options: JobOptions, run: Callable[[LogicalGraph], object]) -> None:
-        """`run` executes a graph to its end; for streams that are collected."""
+    def __init__(self, options: JobOptions, run: Run) -> None:
+        """`run` executes a graph to its end, or until enough has come; for streams that are collected."""
         self.graph = LogicalGraph()
         self.run = run
         self._options = options
         self._parallelism = options.parallelism
         self._max_parallelism = options.max_parallelism or default_max_parallelism(options.parallelism)
         self._mode = options.checkpoints.checkpoint_mode
+        #: The cell of a notebook that added an operator.
+        self._cells: dict[str, Cell] = {}
 
     def add_source(self, source: Source, settings: OperatorSettings, on_error: OnError = "fail") -> Output:
         if not isinstance(source, Source):
@@ -104,13 +120,13 @@ class Dataflow:
 
     def can_time_source(self, output: Output) -> bool:
         """False: this is no source's own output, or the source assigns timestamps already."""
-        build = self.graph.nodes[output.sender].build
+        build = self.node_of(output).build
         is_own = output.partitioning is None and output.tag is None
         return is_own and isinstance(build, SourceBuild) and build.timestamps is None
 
     def time_source(self, output: Output, selector: TimestampSelector, strategy: WatermarkStrategy) -> bool:
         """Lets the source assign timestamps itself, split by split, if it can."""
-        node = self.graph.nodes[output.sender]
+        node = self.node_of(output)
         if not self.can_time_source(output) or not isinstance(node.build, SourceBuild):
             return False
         self.graph.nodes[node.uid] = replace(node, build=replace(node.build, timestamps=(selector, strategy)))
@@ -144,7 +160,7 @@ class Dataflow:
 
     def check_side_output(self, tag: str, senders: Sequence[str]) -> None:
         """Raises if none of these operators can ever have it; warns if no function of theirs names it."""
-        nodes = [self.graph.nodes[sender] for sender in senders]
+        nodes = [self._node(sender) for sender in senders]
         operators = [node.build() for node in nodes]
         tags = {known for operator in operators for known in operator.side_tags}
         functions = [operator.side_function for operator in operators if operator.side_function is not None]
@@ -175,6 +191,24 @@ class Dataflow:
             [edge for edge in self.graph.edges if edge.receiver in needed],
         )
 
+    def describe(self, outputs: Sequence[Output]) -> str:
+        """Whose outputs, of which columns, and where they were written."""
+        words = []
+        for output in outputs:
+            node = self.graph.nodes.get(output.sender)
+            if node is None:
+                return "of a cell that was run again"
+            tag = "" if output.tag is None else f' side output "{output.tag}"'
+            words.append(f'{node.name} "{node.uid}"{tag} at {node.written_at}')
+        return " and ".join(words)
+
+    def picture_of(self, outputs: Sequence[Output]) -> str:
+        """The plan up to here, as SVG."""
+        needed = [self.upstream_of(output.sender) for output in outputs]
+        nodes = {uid: node for graph in needed for uid, node in graph.nodes.items()}
+        graph = LogicalGraph(nodes, [edge for edge in self.graph.edges if edge.receiver in nodes])
+        return draw(to_execution_graph(graph, chaining=self._options.chaining), title="")
+
     def check_same(self, other: Dataflow) -> None:
         """Raises when two streams that are to meet belong to different environments."""
         if other is not self:
@@ -188,6 +222,41 @@ class Dataflow:
         made.graph = LogicalGraph(dict(self.graph.nodes), list(self.graph.edges))
         return made
 
+    def first_records(self, inputs: Sequence[Input], limit: int, timeout: Duration | None = None) -> list[Any]:
+        """Runs what these need until so many records have come, or the time is over."""
+        preview = Preview(limit)
+        flow = self.copy()
+        added = flow.add_sink(PreviewSink(limit, preview), inputs, {})
+        self.run(flow.upstream_of(added.sender), preview, timeout)
+        return preview.records()
+
+    def limit_of(self, outputs: Sequence[Output]) -> int | None:
+        """How many records there are at most, if a `limit` says so."""
+        builds = [self.node_of(output).build for output in outputs if output.tag is None]
+        match builds:
+            case [Build(operator=operator, arguments=(int() as limit,))] if operator is LimitOperator:
+                return limit
+        return None
+
+    def endless_sources(self, outputs: Sequence[Output]) -> list[str]:
+        """Those whose input has no end, by name."""
+        upstream = [self.upstream_of(output.sender) for output in outputs]
+        nodes = [node for graph in upstream for node in graph.nodes.values()]
+        return [node.name for node in nodes if node.kind is NodeKind.SOURCE and not node.connector.bounded]
+
+    def _forget_last_run_of(self, cell: Cell) -> None:
+        """Drops what this cell added when it was run before, and all that reads it."""
+        gone = {uid for uid, other in self._cells.items() if cell.is_rerun_of(other)}
+        if not gone:
+            return
+        for edge in self.graph.edges:  # written senders first
+            if edge.sender in gone:
+                gone.add(edge.receiver)
+        for uid in gone:
+            self.graph.nodes.pop(uid, None)
+            self._cells.pop(uid, None)
+        self.graph.edges[:] = [edge for edge in self.graph.edges if gone.isdisjoint((edge.sender, edge.receiver))]
+
     def _add(
         self,
         stem: str,
@@ -200,10 +269,15 @@ class Dataflow:
         reads: ColumnUse | None = None,
     ) -> Output:
         refuse_unknown(settings, OperatorSettings.__annotations__, of=f"the operation {stem!r}")
+        cell = running_cell()
+        if cell is not None:
+            self._forget_last_run_of(cell)
+        for one in inputs:
+            self.node_of(one.output)  # raises if it was dropped
         uid = settings.get("uid")
         file, line = users_line()
         node = LogicalNode(
-            uid=uid if uid is not None else f"{stem}-{len(self.graph.nodes) + 1}",
+            uid=uid if uid is not None else self._generated_uid(stem),
             name=settings.get("name") or name,
             kind=kind,
             parallelism=self._checked_parallelism(settings.get("parallelism")),
@@ -219,14 +293,36 @@ class Dataflow:
         self._check_uid(node)
         self.graph.nodes[node.uid] = node
         self.graph.edges += [self._edge(one, node) for one in inputs]
+        if cell is not None:
+            self._cells[node.uid] = cell
         return Output(node.uid)
+
+    def _generated_uid(self, stem: str) -> str:
+        number = len(self.graph.nodes) + 1
+        while f"{stem}-{number}" in self.graph.nodes:  # only after operators were dropped
+            number += 1
+        return f"{stem}-{number}"
+
+    def node_of(self, output: Output) -> LogicalNode:
+        """Whose output it is."""
+        return self._node(output.sender)
+
+    def _node(self, uid: str) -> LogicalNode:
+        node = self.graph.nodes.get(uid)
+        if node is None:
+            raise GraphError(
+                "this stream is no longer part of the job",
+                detail="the cell that made it, or made what it reads, was run again",
+                hint="run the cells in between again, too",
+            )
+        return node
 
     def _edge(self, one: Input, receiver: LogicalNode) -> LogicalEdge:
         partitioning = one.output.partitioning
         if one.key is not None:
             partitioning = Partitioning.HASH
         elif partitioning is None:
-            same = self.graph.nodes[one.output.sender].parallelism == receiver.parallelism
+            same = self.node_of(one.output).parallelism == receiver.parallelism
             partitioning = Partitioning.FORWARD if same else Partitioning.REBALANCE
         return LogicalEdge(one.output.sender, receiver.uid, partitioning, one.port, one.key, one.output.tag)
 

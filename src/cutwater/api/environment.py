@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
+import time
 import uuid
 import warnings
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, NoReturn, Unpack
 
 from cutwater.api.dataflow import Dataflow, OperatorSettings, unread_dead_letters, users_line
 from cutwater.api.introducing import introduce_ends
@@ -20,24 +25,36 @@ from cutwater.api.launching import (
     StagesDataFrames,
     StagesStreams,
     launcher_instead,
+    tell_launched,
 )
 from cutwater.api.narrowing import narrow_sources
+from cutwater.api.overrides import overrides
 from cutwater.api.serialization import make_portable
 from cutwater.api.streams import DataStream
-from cutwater.config import JobOptions, OptionValues, load_options, refuse_unknown
+from cutwater.api.suggestions import unknown_operation
+from cutwater.api.typing import R
+from cutwater.batches import Row
+from cutwater.config import Checkpoints, JobOptions, OptionValues, load_options, refuse_unknown
 from cutwater.connectors import sources
 from cutwater.connectors.contract import Source
+from cutwater.connectors.preview import Preview
 from cutwater.dead_letters import OnError
-from cutwater.errors import ConfigurationError
+from cutwater.durations import Duration, parse_duration
+from cutwater.errors import ConfigurationError, CutwaterError, GraphError
 from cutwater.graph.chaining import to_execution_graph
 from cutwater.graph.explain import Plan
 from cutwater.graph.guarantees import Guarantee, check_guarantees, guarantees_of
-from cutwater.graph.model import LogicalGraph
+from cutwater.graph.model import LogicalGraph, NodeKind
 from cutwater.graph.plan import JobPlan, job_id_of
-from cutwater.graph.validation import validate
-from cutwater.protocol.restart import Unspecified
+from cutwater.graph.validation import describe_node, validate
+from cutwater.protocol.restart import NoRestart, Unspecified
 from cutwater.status import JobResult
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: How often a preview looks whether its job has ended.
+_LOOK_SECONDS = 0.05
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -47,26 +64,42 @@ class Environment:
     Options are those of `JobOptions`: parallelism, checkpoints, state_backend, restart, …
     """
 
-    def __init__(self, *, spark: Any = None, launcher: Launcher | None = None, **options: Unpack[OptionValues]) -> None:
+    def __init__(
+        self,
+        *,
+        spark: Any = None,
+        local: bool = False,
+        launcher: Launcher | None = None,
+        **options: Unpack[OptionValues],
+    ) -> None:
         """`spark`: a SparkSession or SparkContext; None: the active one, or an embedded local one.
 
-        `launcher` is for tests: runs jobs instead of Spark.
+        `local=True` is for trying: jobs run in this process, without Spark and Java, in virtual time and to the end of
+        their bounded input. Sources and sinks are real; checkpoints are kept in memory. `launcher` is for tests: runs
+        jobs instead of Spark.
         """
-        refuse_unknown(options, [*OptionValues.__annotations__, "spark"], of="Environment")
-        self.options = JobOptions(**options)
+        refuse_unknown(options, [*OptionValues.__annotations__, "spark", "local"], of="Environment")
+        if local and (spark is not None or launcher is not None):
+            raise ConfigurationError(
+                "a local job needs no Spark and no launcher", hint="leave out local=True, or these"
+            )
+        self.options = JobOptions(**overrides().applied_to(options))
         self._spark = spark
+        self._local = local
         self._given_launcher = launcher
         self._dataflow = Dataflow(self.options, self._run)
 
     @classmethod
-    def from_file(cls, path: str | Path, *, spark: Any = None, **options: Unpack[OptionValues]) -> Environment:
+    def from_file(
+        cls, path: str | Path, *, spark: Any = None, local: bool = False, **options: Unpack[OptionValues]
+    ) -> Environment:
         """Options from a TOML file, with tables `[checkpoints]` and `[tls]`; keywords here count more."""
         merged: OptionValues = {**load_options(path), **options}
-        return cls(spark=spark, **merged)
+        return cls(spark=spark, local=local, **merged)
 
     def from_source(
-        self, source: Source, *, on_error: OnError = "fail", **settings: Unpack[OperatorSettings]
-    ) -> DataStream:
+        self, source: Source[R], *, on_error: OnError = "fail", **settings: Unpack[OperatorSettings]
+    ) -> DataStream[R]:
         """The stream of a source's records.
 
         `on_error`: what becomes of messages and lines that the source can't decode. "fail": the job fails; "skip":
@@ -74,13 +107,23 @@ class Environment:
         """
         return DataStream(self._dataflow, (self._dataflow.add_source(source, settings, on_error),))
 
-    def from_collection(self, values: Any, **settings: Unpack[OperatorSettings]) -> DataStream:
+    def from_collection(self, values: Iterable[R], **settings: Unpack[OperatorSettings]) -> DataStream[R]:
         """A bounded stream of these values, for examples and tests; of a table (pandas, Polars, PyArrow), its rows."""
         return self.from_source(sources.collection(values), **settings)
 
+    def from_pandas(self, frame: pd.DataFrame, **settings: Unpack[OperatorSettings]) -> DataStream[Row]:
+        """A bounded, typed stream of the rows of a pandas DataFrame, without its index."""
+        kind = type(frame)
+        if kind.__name__ != "DataFrame" or kind.__module__.partition(".")[0] != "pandas":
+            raise ConfigurationError(
+                f"from_pandas needs a pandas DataFrame, not {kind.__module__}.{kind.__name__}",
+                hint="from_dataframe(df) takes Spark's, from_collection([…]) values, Polars frames and Arrow tables",
+            )
+        return self.from_collection(frame, **settings)
+
     def from_dataframe(
         self, dataframe: Any, *, staging: str | None = None, **settings: Unpack[OperatorSettings]
-    ) -> DataStream:
+    ) -> DataStream[Row]:
         """A bounded, typed stream of the rows of a batch DataFrame, which Spark computes.
 
         Spark's tasks write the rows as files to a new folder below `staging`, which driver and executors must all
@@ -174,19 +217,32 @@ class Environment:
         becomes the job's, which deletes it as soon as it has as many checkpoints of its own as it retains; otherwise it
         stays yours, and is never touched.
         """
+        restore = overrides().restored_from(restore)
         options = self._launch_options(restore, allow_non_restored_state=allow_non_restored_state, claim=claim)
         graph = self._dataflow.graph
         _warn(unread_dead_letters(graph))  # a stream that is collected leaves out what its result doesn't need
         return self._launch(graph, name, options, require=require, job_id=job_id)
 
-    def _run(self, graph: LogicalGraph) -> JobResult:
+    if not TYPE_CHECKING:  # type checkers know what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_operation(type(self), name)
+
+    def _run(self, graph: LogicalGraph, preview: Preview | None = None, timeout: Duration | None = None) -> JobResult:
         # Every collection is a job of its own: two on one storage must not take each other for an older attempt.
         job_id = f"collect-{uuid.uuid4().hex[:12]}"
         options = self.options
         if isinstance(options.restart, Unspecified):  # the caller waits for the result: what fails is told at once
             options = replace(options, restart=Unspecified(has_storage=False))
         options = replace(options, control=None)  # it is over before anyone has looked
-        return _wait(self._launch(graph, "collect", LaunchOptions(), require=None, job_id=job_id, job_options=options))
+        if preview is None:
+            launch = LaunchOptions()
+        else:
+            # What was only looked at must not count as read: nothing is acknowledged without checkpoints.
+            options = replace(options, checkpoints=Checkpoints(mode="none"), restart=NoRestart())
+            launch = LaunchOptions(enough=preview.is_full)
+        job = self._launch(graph, "collect", launch, require=None, job_id=job_id, job_options=options)
+        return _wait(job) if preview is None else _wait_for(job, preview, timeout)
 
     def _launch(
         self,
@@ -198,9 +254,14 @@ class Environment:
         job_id: str | None,
         job_options: JobOptions | None = None,
     ) -> JobHandle:
+        if self._local:
+            _refuse_endless(graph, enough=options.enough is not None)
+            _say_that_it_is_local()
         job, found = self._plan(graph, name, require=require, job_id=job_id, options=job_options or self.options)
         _warn(found)
-        return JobHandle(self._deployment.launch(job, options), name=name)
+        running = self._deployment.launch(job, options)
+        tell_launched(running)
+        return JobHandle(running, name=name)
 
     def _plan(
         self,
@@ -246,8 +307,29 @@ class Environment:
             return instead
         if self._given_launcher is None:
             # Late, and by name: writing a job needs no Spark, and the API must not depend on how jobs are deployed.
-            self._given_launcher = importlib.import_module("cutwater.deploy.launcher").SparkLauncher(self._spark)
+            if self._local:
+                self._given_launcher = importlib.import_module("cutwater.testing.harness").LocalLauncher()
+            else:
+                self._given_launcher = importlib.import_module("cutwater.deploy.launcher").SparkLauncher(self._spark)
         return self._given_launcher
+
+
+def _refuse_endless(graph: LogicalGraph, *, enough: bool) -> None:
+    """A local job is played to its end before anything else happens."""
+    endless = [node for node in graph.nodes.values() if node.kind is NodeKind.SOURCE and not node.connector.bounded]
+    if endless and not enough:
+        raise GraphError(
+            "a local job needs an input that ends",
+            detail=f"{describe_node(endless[0])} has no end",
+            hint="look at its first records with stream.show(20) or stream.limit(1000).to_pandas(), or run it on "
+            "Spark, without local=True",
+        )
+
+
+@cache
+def _say_that_it_is_local() -> None:
+    """Once: who tries things out starts many."""
+    sys.stderr.write("cutwater: this job runs in this process (local=True), not on a cluster; leave it out for Spark\n")
 
 
 def _warn(found: tuple[str, ...]) -> None:
@@ -262,6 +344,20 @@ def _wait(job: JobHandle) -> JobResult:
     except KeyboardInterrupt:
         job.cancel()
         raise
+
+
+def _wait_for(job: JobHandle, preview: Preview, timeout: Duration | None) -> JobResult:
+    """Ends the job when the preview is full, or the time is over."""
+    deadline = None if timeout is None else time.monotonic() + parse_duration(timeout, option="timeout")
+    try:
+        while not preview.wait_until_full(_LOOK_SECONDS) and (deadline is None or time.monotonic() < deadline):
+            with suppress(TimeoutError):
+                return job.wait("0s")
+    finally:
+        job.cancel()
+    with suppress(CutwaterError):  # enough has come: how the rest would have gone on doesn't matter
+        return job.wait()
+    return JobResult(job.status(), 0.0)
 
 
 def _checked_job_id(name: str, job_id: str | None) -> str:

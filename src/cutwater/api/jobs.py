@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from cutwater.api.cards import Rates, card, show_live
 from cutwater.api.launching import RunningJob
+from cutwater.api.plots import checkpoint_chart
 from cutwater.durations import Duration, parse_duration
-from cutwater.status import JobResult, JobStatus, TaskStatus
+from cutwater.status import JobResult, JobStatus, LogLine, TaskStatus
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class JobHandle:
@@ -63,6 +72,32 @@ class JobHandle:
     def metrics(self) -> tuple[TaskStatus, ...]:
         """What each task has counted since its attempt started, as last heard."""
         return self._running.status().tasks
+
+    def logs(self, after: int = 0) -> tuple[LogLine, ...]:
+        """The newest lines that the driver logged and that code in the slots logged or printed, oldest first.
+
+        `after`: only those behind the line of this number.
+        """
+        return self._running.logs(after)
+
+    def configuration(self) -> Mapping[str, Any]:
+        """The options that the job runs with, as plain data, without secrets."""
+        return self._running.configuration()
+
+    def plot_checkpoints(self) -> Figure:
+        """A chart of the newest checkpoints: how long they took, and how large they are. Needs Matplotlib (extra
+        "plots"); a notebook shows it, `savefig(path)` writes it."""
+        return checkpoint_chart(self.status().checkpoints, title=f"Checkpoints of {self.name}")
+
+    def _repr_html_(self) -> str:
+        """The job at this moment, where nothing can be shown live."""
+        status = self.status()
+        return card(status, Rates().look(status))
+
+    def _ipython_display_(self) -> None:
+        """In a notebook: a card that follows the job."""
+        if not show_live(self.status):
+            sys.stdout.write(f"{self!r}\n")
 
     def __repr__(self) -> str:
         return f"JobHandle({self.name!r}, job_id={self.job_id!r})"

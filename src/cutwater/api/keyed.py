@@ -1,18 +1,22 @@
 """What can be done with a stream whose records have a key?
 
-Running results: every record updates the state of its key and is answered by the new result.
+Running results: every record updates the state of its key and is answered by the new result, a `Row` with the columns
+of the key (`key` for a function) and a field for each aggregate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Unpack, cast, overload
 
 from cutwater.api.connected import ConnectedStreams
 from cutwater.api.dataflow import OperatorSettings
 from cutwater.api.joins import Key, LateOutput, LookupKind, LookupTime, Select, join_streams, lookup_stream
 from cutwater.api.running import Update, running_aggregates
+from cutwater.api.suggestions import unknown_operation
+from cutwater.api.typing import K, ProcessFunction, R, T, U
 from cutwater.api.windowed import WindowedStream, windowed
+from cutwater.batches import Row
 from cutwater.dead_letters import OnError, check_on_error
 from cutwater.durations import Duration
 from cutwater.errors import UserError
@@ -28,7 +32,7 @@ from cutwater.operators.keyed import (
     RunningSum,
 )
 from cutwater.operators.keyed_folds import RunningFolds
-from cutwater.operators.process import KeyedProcessOperator
+from cutwater.operators.process import FunctionContext, KeyedProcessOperator
 from cutwater.operators.windows.model import Assigner
 from cutwater.state.contract import Aggregate
 
@@ -36,42 +40,44 @@ if TYPE_CHECKING:
     from cutwater.api.streams import DataStream
 
 
-class KeyedStream:
+class KeyedStream(Generic[K, T]):
     """A stream and its key. Every operation also takes `uid`, `name`, `parallelism` and `chaining` by keyword."""
 
     def __init__(self, stream: DataStream, key: KeySelector) -> None:
         self._stream = stream
         self._key = key
 
-    def count(self, *, update: Update = "record", **settings: Unpack[OperatorSettings]) -> DataStream:
-        """(key, how many so far), for every record; `update="batch"`: for every key of a batch, once."""
+    def count(self, *, update: Update = "record", **settings: Unpack[OperatorSettings]) -> DataStream[Row]:
+        """A row of the key and `count`, how many so far, for every record; `update="batch"`: for every key of a batch,
+        once."""
         return self._running("count", None, RunningCount, (), update, settings)
 
     def sum(
         self, value: ValueSelector = None, *, update: Update = "record", **settings: Unpack[OperatorSettings]
-    ) -> DataStream:
-        """(key, sum so far); `value` picks what to add: a column or field, a position, a function; None: the record."""
+    ) -> DataStream[Row]:
+        """A row of the key and `sum`, so far; `value` picks what to add: a column or field, a position, a function;
+        None: the record."""
         return self._running("sum", value, RunningSum, (value,), update, settings)
 
     def min(
         self, value: ValueSelector = None, *, update: Update = "record", **settings: Unpack[OperatorSettings]
-    ) -> DataStream:
-        """(key, smallest so far)."""
+    ) -> DataStream[Row]:
+        """A row of the key and `min`, the smallest so far."""
         return self._running("min", value, RunningMin, (value,), update, settings)
 
     def max(
         self, value: ValueSelector = None, *, update: Update = "record", **settings: Unpack[OperatorSettings]
-    ) -> DataStream:
-        """(key, largest so far)."""
+    ) -> DataStream[Row]:
+        """A row of the key and `max`, the largest so far."""
         return self._running("max", value, RunningMax, (value,), update, settings)
 
     def reduce(
         self,
-        function: Callable[[Any, Any], Any],
+        function: Callable[[T, T], T],
         *,
         update: Update = "record",
         **settings: Unpack[OperatorSettings],
-    ) -> DataStream:
+    ) -> DataStream[T]:
         """What the function makes of the reduction so far and the record; the first record stands for itself."""
         if not callable(function):
             raise UserError(f"reduce needs a function of two arguments, not {function!r}")
@@ -79,14 +85,17 @@ class KeyedStream:
 
     def mean(
         self, value: ValueSelector = None, *, update: Update = "record", **settings: Unpack[OperatorSettings]
-    ) -> DataStream:
-        """(key, mean so far)."""
+    ) -> DataStream[Row]:
+        """A row of the key and `mean`, so far."""
         named = {"mean": Aggregation("mean", value)}
         return self._named("mean", named, update, settings, _label(value))
 
-    def aggregate(self, aggregate: Aggregate | None = None, *, update: Update = "record", **named: Any) -> DataStream:
-        """(key, the aggregate's result so far) of an object with `create_accumulator()`, `add(record, accumulator)`
-        and `get_result(accumulator)`. Or several of `cw.agg` in one pass, by the names of their fields."""
+    def aggregate(
+        self, aggregate: Aggregate | None = None, *, update: Update = "record", **named: Any
+    ) -> DataStream[Row]:
+        """A row of the key and `result`, that of the aggregate so far: an object with `create_accumulator()`,
+        `add(record, accumulator)` and `get_result(accumulator)`. Or several of `cw.agg` in one pass, by the names of
+        their fields."""
         aggregations = {name: value for name, value in named.items() if isinstance(value, Aggregation)}
         settings = cast(OperatorSettings, {name: value for name, value in named.items() if name not in aggregations})
         if aggregations:
@@ -102,6 +111,22 @@ class KeyedStream:
                 )
         return self._apply("aggregate", RunningAggregate, (aggregate, update), settings, aggregate)
 
+    @overload
+    def process(  # what it puts out by emit alone is not told by its type
+        self,
+        function: Callable[[T, FunctionContext], None],
+        *,
+        on_error: OnError = "fail",
+        **settings: Unpack[OperatorSettings],
+    ) -> DataStream: ...
+    @overload
+    def process(
+        self,
+        function: ProcessFunction[T, R] | Callable[[T, FunctionContext], Iterable[R] | None],
+        *,
+        on_error: OnError = "fail",
+        **settings: Unpack[OperatorSettings],
+    ) -> DataStream[R]: ...
     def process(self, function: Any, *, on_error: OnError = "fail", **settings: Unpack[OperatorSettings]) -> DataStream:
         """A function of record and context, or an object with `process(record, context)`; state is the key's own."""
         check_on_error(on_error, operation="process")
@@ -112,14 +137,50 @@ class KeyedStream:
         which there is no key."""
         return self._stream.side_output(tag)
 
-    def window(self, assigner: Assigner) -> WindowedStream:
+    def window(self, assigner: Assigner) -> WindowedStream[K, T]:
         """The records of each key in windows: `cw.tumbling`, `sliding`, `session`, `global_window`, `count_window`."""
         return windowed(self._stream, self._key, assigner)
 
-    def connect(self, other: DataStream | KeyedStream) -> ConnectedStreams:
+    def connect(self, other: DataStream[U] | KeyedStream[Any, U]) -> ConnectedStreams[T, U]:
         """Two keyed streams that share state by key; or the other is `broadcast()` and seen by every task."""
         return ConnectedStreams(self, other)
 
+    @overload
+    def join(
+        self,
+        right: KeyedStream[Any, U],
+        *,
+        between: tuple[Duration, Duration] | None = None,
+        window: Assigner | None = None,
+        how: Literal["inner"] = "inner",
+        select: Callable[[T, U], R],
+        late_output: LateOutput | None = None,
+        **settings: Unpack[OperatorSettings],
+    ) -> DataStream[R]: ...
+    @overload
+    def join(
+        self,
+        right: KeyedStream[Any, U],
+        *,
+        between: tuple[Duration, Duration] | None = None,
+        window: Assigner | None = None,
+        how: Literal["left", "right", "full"],
+        select: Callable[[Any, Any], R],
+        late_output: LateOutput | None = None,
+        **settings: Unpack[OperatorSettings],
+    ) -> DataStream[R]: ...
+    @overload
+    def join(
+        self,
+        right: KeyedStream[Any, U],
+        *,
+        between: tuple[Duration, Duration] | None = None,
+        window: Assigner | None = None,
+        how: JoinKind = "inner",
+        select: None = None,
+        late_output: LateOutput | None = None,
+        **settings: Unpack[OperatorSettings],
+    ) -> DataStream: ...
     def join(
         self,
         right: KeyedStream,
@@ -180,6 +241,17 @@ class KeyedStream:
             late_output=late_output,
             settings=settings,
         )
+
+    def __repr__(self) -> str:
+        return f"<KeyedStream by {self._key.describe()}: {self._stream!r}>"
+
+    def _repr_html_(self) -> str:
+        return self._stream._repr_html_()
+
+    if not TYPE_CHECKING:  # type checkers know what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_operation(type(self), name)
 
     def _named(
         self,

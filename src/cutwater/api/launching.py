@@ -6,14 +6,14 @@ tests bring their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from cutwater.connectors.contract import Source
 from cutwater.graph.plan import JobPlan
-from cutwater.status import JobResult, JobStatus
+from cutwater.status import CheckpointDetails, JobResult, JobStatus, LogLine
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,8 @@ class LaunchOptions:
     allow_non_restored_state: bool = False
     #: The snapshot at the path becomes the job's: it is deleted when the job has newer ones.
     claim: bool = False
+    #: The one who launches wants no more, and will cancel the job. May be asked at any time; None: wants all.
+    enough: Callable[[], bool] | None = None
 
 
 class RunningJob(Protocol):
@@ -36,6 +38,18 @@ class RunningJob(Protocol):
 
     def status(self) -> JobStatus:
         """Now. Never blocks for long."""
+        ...
+
+    def checkpoint_details(self, checkpoint: int) -> CheckpointDetails | None:
+        """Task by task; None: it is not among the newest. Never blocks for long."""
+        ...
+
+    def logs(self, after: int) -> tuple[LogLine, ...]:
+        """What was written behind the line of this number, as far as it is remembered. Never blocks for long."""
+        ...
+
+    def configuration(self) -> Mapping[str, Any]:
+        """The options of the job as plain data, without secrets. Never blocks for long."""
         ...
 
     def wait(self, timeout_seconds: float | None) -> JobResult:
@@ -93,6 +107,24 @@ def launched_by(launcher: Launcher) -> Iterator[None]:
 def launcher_instead() -> Launcher | None:
     """The one that runs every job here, if there is one."""
     return _instead[-1] if _instead else None
+
+
+_listeners: list[Callable[[RunningJob], None]] = []
+
+
+@contextmanager
+def launches_told_to(listener: Callable[[RunningJob], None]) -> Iterator[None]:
+    """The listener is called with every job that is started inside, when it was launched. For one thread."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+def tell_launched(job: RunningJob) -> None:
+    for listener in tuple(_listeners):
+        listener(job)
 
 
 @runtime_checkable

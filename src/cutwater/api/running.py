@@ -93,7 +93,7 @@ def _partial(
     operation: str,
     settings: OperatorSettings,
 ) -> Output:
-    sender = stream._dataflow.graph.nodes[output.sender]
+    sender = stream._dataflow.node_of(output)
     # Always as many tasks as the sender has: the two are one chain, also when the job is rescaled.
     own: OperatorSettings = {"parallelism": sender.parallelism} if sender.parallelism_is_explicit else {}
     uid = settings.get("uid")

@@ -6,9 +6,12 @@ output. Nothing runs before `Environment.execute` or `submit`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn, Unpack
+from html import escape
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Unpack, overload
 
 import pyarrow as pa
 
@@ -16,8 +19,12 @@ from cutwater.api.connected import ConnectedStreams
 from cutwater.api.dataflow import Dataflow, Input, OperatorSettings, Output, spread
 from cutwater.api.joins import Key, LookupKind, LookupTime, Select, check_key, lookup_stream
 from cutwater.api.keyed import KeyedStream
+from cutwater.api.suggestions import unknown_operation
+from cutwater.api.tables import data_frame, text_table
+from cutwater.api.typing import AsyncFunction, ProcessFunction, R, T, U
 from cutwater.api.watermarks import refuse_settings_of_source, refuse_without_source
-from cutwater.batches import TIME_METADATA, schema_with_times, time_column_of
+from cutwater.api.windows import positive_count
+from cutwater.batches import TIME_COLUMN, TIME_METADATA, Row, schema_with_times, time_column_of
 from cutwater.columns.expressions import Column, col, lit
 from cutwater.config import refuse_unknown
 from cutwater.connectors import sinks
@@ -43,14 +50,18 @@ from cutwater.operators.guarded_rows import (
     GuardedMapOperator,
 )
 from cutwater.operators.guarded_timestamps import GuardedTimestampsOperator
-from cutwater.operators.process import ProcessOperator
+from cutwater.operators.limit import LimitOperator
+from cutwater.operators.process import FunctionContext, ProcessOperator
 from cutwater.operators.rows import FilterOperator, FlatMapOperator, MapBatchesOperator, MapOperator
 from cutwater.operators.schemas import WithSchemaOperator
 from cutwater.protocol.event_time import WatermarkStrategy
 from cutwater.retry import Retry
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-class DataStream:
+
+class DataStream(Generic[T]):
     """A stream of records. Every operation also takes `uid`, `name`, `parallelism` and `chaining` by keyword.
 
     Operations that call a function for each record take `on_error`: "fail" (the job fails), "skip" (the record is
@@ -70,13 +81,13 @@ class DataStream:
 
     def assign_timestamps(
         self,
-        timestamp: str | Callable[[Any], Any],
+        timestamp: str | Callable[[T], Any],
         watermarks: WatermarkStrategy,
         *,
         unit: TimeUnit | None = None,
         on_error: OnError = "fail",
         **settings: Unpack[OperatorSettings],
-    ) -> DataStream:
+    ) -> DataStream[T]:
         """Event time: when each record happened (a column or field, or a function of it), and how time advances.
 
         Timestamps are datetimes, or numbers in `unit` since the epoch (milliseconds if left out; a column of integers
@@ -115,14 +126,14 @@ class DataStream:
         )
 
     def map(
-        self, function: Callable[[Any], Any], *, on_error: OnError = "fail", **settings: Unpack[OperatorSettings]
-    ) -> DataStream:
+        self, function: Callable[[T], R], *, on_error: OnError = "fail", **settings: Unpack[OperatorSettings]
+    ) -> DataStream[R]:
         """One record for each: what the function returns."""
         return self._apply("map", (MapOperator, GuardedMapOperator), function, on_error, settings)
 
     def async_map(
         self,
-        function: Any,
+        function: AsyncFunction[T, R] | Callable[[T], Awaitable[R]],
         *,
         capacity: int = 100,
         timeout: Duration | None = "5s",
@@ -130,7 +141,7 @@ class DataStream:
         retry: Retry | None = None,
         on_error: OnError = "fail",
         **settings: Unpack[OperatorSettings],
-    ) -> DataStream:
+    ) -> DataStream[R]:
         """One record for each: what the coroutine returns. Each task has up to `capacity` records under way.
 
         `function` is an `async def` function of the record, or an object with such a method `process`, which may have
@@ -147,21 +158,21 @@ class DataStream:
 
     def flat_map(
         self,
-        function: Callable[[Any], Iterable[Any]],
+        function: Callable[[T], Iterable[R]],
         *,
         on_error: OnError = "fail",
         **settings: Unpack[OperatorSettings],
-    ) -> DataStream:
+    ) -> DataStream[R]:
         """Any number of records for each: what the function returns as an iterable, or yields."""
         return self._apply("flat_map", (FlatMapOperator, GuardedFlatMapOperator), function, on_error, settings)
 
     def filter(
         self,
-        condition: Column | Callable[[Any], Any],
+        condition: Column | Callable[[T], Any],
         *,
         on_error: OnError = "fail",
         **settings: Unpack[OperatorSettings],
-    ) -> DataStream:
+    ) -> DataStream[T]:
         """The records for which the function, or on a typed stream the column expression, is true."""
         if not isinstance(condition, Column):
             operators = FilterOperator, GuardedFilterOperator
@@ -171,17 +182,17 @@ class DataStream:
         reads = ColumnUse(condition.columns, hands_on=True)
         return self._derive("filter", FilterRowsOperator, (condition,), self._inputs(), settings, None, schema, reads)
 
-    def select(self, *columns: str | Column, **named: Any) -> DataStream:
+    def select(self, *columns: str | Column, **named: Any) -> DataStream[Row]:
         """On a typed stream: these columns and no others; new ones are expressions, `total=cw.col("a") * 2`."""
         outputs, settings = _outputs(columns, named)
         return self._project("select", outputs, settings, keeps_all=False)
 
-    def with_columns(self, *columns: Column, **named: Any) -> DataStream:
+    def with_columns(self, *columns: Column, **named: Any) -> DataStream[Row]:
         """On a typed stream: all columns, with these added or replaced."""
         outputs, settings = _outputs(columns, named)
         return self._project("with_columns", outputs, settings, keeps_all=True)
 
-    def with_schema(self, schema: pa.Schema, **settings: Unpack[OperatorSettings]) -> DataStream:
+    def with_schema(self, schema: pa.Schema, **settings: Unpack[OperatorSettings]) -> DataStream[Row]:
         """A typed stream: records (dicts, dataclasses, tuples …) become rows of this schema, typed batches are cast."""
         if not isinstance(schema, pa.Schema):
             raise ConfigurationError(f"{schema!r} is no schema", hint='give pa.schema([("name", pa.string()), …])')
@@ -195,19 +206,39 @@ class DataStream:
         function: Callable[[Any], Any],
         *,
         schema: pa.Schema | None = None,
+        format: Literal["pandas"] | None = None,  # noqa: A002 — the word that Spark uses
         **settings: Unpack[OperatorSettings],
     ) -> DataStream:
-        """Whole batches: Arrow record batches of a typed stream, lists of values of any other.
+        """Whole batches: Arrow record batches of a typed stream, lists of values of any other; or, with
+        `format="pandas"`, DataFrames of both. The function returns any of these, or an iterable of them.
 
         `schema` promises what the function returns, so that what follows can run on columns. If it has the column of
         the event time, that stays the event time.
         """
         if not callable(function):
             raise UserError(f"map_batches needs a function, not {function!r}")
+        if format not in (None, "pandas"):
+            raise ConfigurationError(f"format can't be {format!r}", hint='choose "pandas", or leave it out')
         promised = None if schema is None else _with_times_of(self.schema, schema)
-        arguments = (function, promised)
+        arguments = (function, promised, format == "pandas")
         return self._derive("map_batches", MapBatchesOperator, arguments, self._inputs(), settings, function, promised)
 
+    @overload
+    def process(  # what it puts out by emit alone is not told by its type
+        self,
+        function: Callable[[T, FunctionContext], None],
+        *,
+        on_error: OnError = "fail",
+        **settings: Unpack[OperatorSettings],
+    ) -> DataStream: ...
+    @overload
+    def process(
+        self,
+        function: ProcessFunction[T, R] | Callable[[T, FunctionContext], Iterable[R] | None],
+        *,
+        on_error: OnError = "fail",
+        **settings: Unpack[OperatorSettings],
+    ) -> DataStream[R]: ...
     def process(self, function: Any, *, on_error: OnError = "fail", **settings: Unpack[OperatorSettings]) -> DataStream:
         """A function of record and context, or an object with `process(record, context)`; may have side outputs."""
         check_on_error(on_error, operation="process")
@@ -219,14 +250,19 @@ class DataStream:
         self._dataflow.check_side_output(tag, [output.sender for output in self._outputs])
         return DataStream(self._dataflow, tuple(replace(output, tag=tag, schema=None) for output in self._outputs))
 
-    def key_by(self, *keys: str | Callable[[Any], Any], on_error: OnError = "fail") -> KeyedStream:
-        """Records with the same key go to the same task: a column or field, several of them, or a function.
+    @overload
+    def key_by(self, key: Callable[[T], U], /, *, on_error: OnError = "fail") -> KeyedStream[U, T]: ...
+    @overload
+    def key_by(self, *keys: str | int | Sequence[str], on_error: OnError = "fail") -> KeyedStream[Any, T]: ...
+    def key_by(self, *keys: Any, on_error: OnError = "fail") -> KeyedStream[Any, T]:
+        """Records with the same key go to the same task: a column or field, several of them (also as a list), a
+        position of a tuple or list, or a function.
 
         Another `on_error` than "fail" adds an operator, which asks for each key first.
         """
         if self._is_broadcast:
             raise GraphError("a broadcast stream can't be keyed", hint="key_by without broadcast(): it spreads anew")
-        selector = _key_selector(keys)
+        selector = _key_selector(keys, self.schema)
         check_key(self, selector, where="key_by")
         check_on_error(on_error, operation="key_by")
         if on_error == "fail":
@@ -238,7 +274,7 @@ class DataStream:
         guarded = self._derive("key_by", GuardedKeyOperator, arguments, inputs, settings, None, self.schema)
         return KeyedStream(guarded, selector)
 
-    def union(self, *others: DataStream) -> DataStream:
+    def union(self, *others: DataStream[U]) -> DataStream[T | U]:
         """The records of all these streams, in the order in which they arrive."""
         for other in others:
             if not isinstance(other, DataStream):
@@ -247,7 +283,7 @@ class DataStream:
         outputs = self._outputs + tuple(output for other in others for output in other._outputs)
         return DataStream(self._dataflow, outputs)
 
-    def connect(self, other: DataStream | KeyedStream) -> ConnectedStreams:
+    def connect(self, other: DataStream[U] | KeyedStream[Any, U]) -> ConnectedStreams[T, U]:
         """Two streams for one function that tells them apart; the other may be `broadcast()`."""
         return ConnectedStreams(self, other)
 
@@ -291,11 +327,11 @@ class DataStream:
             settings=settings,
         )
 
-    def broadcast(self) -> DataStream:
+    def broadcast(self) -> DataStream[T]:
         """Every task of the next operator gets every record."""
         return DataStream(self._dataflow, spread(self._outputs, Partitioning.BROADCAST))
 
-    def rebalance(self) -> DataStream:
+    def rebalance(self) -> DataStream[T]:
         """Records go to the tasks of the next operator in turn."""
         return DataStream(self._dataflow, spread(self._outputs, Partitioning.REBALANCE))
 
@@ -303,15 +339,75 @@ class DataStream:
         """Ends the stream in a sink."""
         self._dataflow.add_sink(sink, self._inputs(), settings)
 
-    def execute_and_collect(self) -> list[Any]:
+    def limit(self, count: int, **settings: Unpack[OperatorSettings]) -> DataStream[T]:
+        """The first records that come, and no others. Which ones come first isn't promised, unless there is one task.
+
+        `execute_and_collect`, `to_pandas` and `show` on it end as soon as they have them, also with a source that has
+        no end; a job that is executed goes on reading.
+        """
+        limit = positive_count(count, option="limit")
+        if "parallelism" in settings:
+            raise ConfigurationError("limit counts all records, in one task", hint="leave out parallelism")
+        own: OperatorSettings = {**settings, "parallelism": 1}
+        reads = ColumnUse(frozenset(), hands_on=True)
+        return self._derive("limit", LimitOperator, (limit,), self._inputs(), own, None, self.schema, reads)
+
+    def print(self, prefix: str | None = None, **settings: Unpack[OperatorSettings]) -> None:
+        """Ends the stream on the screen of the driver: a line for each record, behind `prefix> ` if there is one."""
+        self.sink_to(sinks.stdout(prefix), **settings)
+
+    def show(self, count: int = 20, *, timeout: Duration | None = None) -> None:
+        """Prints the first records as a table: runs what this stream needs, and nothing else, until they are there.
+
+        For looking: takes no checkpoint, writes to no sink, and ends as soon as there are `count` records, at the end
+        of the input, or after `timeout` with what has come. Sources may have no end.
+        """
+        records = self._first(positive_count(count, option="the number of records"), timeout)
+        more = f"\nthe first {count} records" if len(records) == count else ""
+        sys.stdout.write(f"{text_table(records, self.schema)}{more}\n")
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The records as a pandas DataFrame: runs what this stream needs to the end of its bounded input.
+
+        Rows, dicts, dataclasses and named tuples become columns of their names, tuples c0, c1, …, anything else one
+        column `value`. Of a source without an end, say how many: `stream.limit(1000).to_pandas()`.
+        """
+        endless = self._dataflow.endless_sources(self._outputs)
+        if endless and self._dataflow.limit_of(self._outputs) is None:
+            raise GraphError(
+                f"{endless[0]} has no end, and a DataFrame has one",
+                hint="say how many records: stream.limit(1000).to_pandas()",
+            )
+        return data_frame(self.execute_and_collect(), self.schema)
+
+    def execute_and_collect(self) -> list[T]:
         """Runs what this stream needs, and nothing else, to the end of its bounded input; the records as they came."""
+        limit = self._dataflow.limit_of(self._outputs)
+        if limit is not None:
+            return self._first(limit, None)
         sink = sinks.collect()
         flow = self._dataflow.copy()  # so that the job stays as it was written
         collected = flow.add_sink(sink, self._inputs(), {})
         self._dataflow.run(flow.upstream_of(collected.sender))
         return sink.collected.take()
 
+    def __repr__(self) -> str:
+        schema = self.schema
+        columns = "" if schema is None else f", columns: {_shown_columns(schema)}"
+        return f"<DataStream of {self._dataflow.describe(self._outputs)}{columns}>"
+
+    def _repr_html_(self) -> str:
+        return f"<div>{escape(repr(self))}</div>{self._dataflow.picture_of(self._outputs)}"
+
+    if not TYPE_CHECKING:  # type checkers know what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_operation(type(self), name)
+
     # From here on: for keyed and connected streams, which are friends.
+
+    def _first(self, count: int, timeout: Duration | None) -> list[Any]:
+        return self._dataflow.first_records(self._inputs(), count, timeout)
 
     @property
     def _is_broadcast(self) -> bool:
@@ -333,7 +429,7 @@ class DataStream:
 
     def _settings_beside(self) -> OperatorSettings:
         """Of an operator that should run where the records are."""
-        before = [self._dataflow.graph.nodes[output.sender] for output in self._outputs]
+        before = [self._dataflow.node_of(output) for output in self._outputs]
         explicit = {node.parallelism for node in before if node.parallelism_is_explicit}
         return {"parallelism": explicit.pop()} if len(before) == 1 and explicit else {}
 
@@ -391,6 +487,10 @@ class DataStream:
         return self._derive(operation, operator, arguments, self._inputs(), settings, function, schema)
 
 
+def _shown_columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema if field.name != TIME_COLUMN)
+
+
 def _call_rules(
     capacity: int, timeout: Duration | None, ordered: bool, retry: Retry | None, on_error: OnError
 ) -> CallRules:
@@ -416,17 +516,30 @@ def _refuse_without_function(on_error: OnError, *, operation: str, given: str) -
         )
 
 
-def _key_selector(keys: tuple[str | Callable[[Any], Any], ...]) -> KeySelector:
-    columns = tuple(key for key in keys if isinstance(key, str))
-    if keys and len(columns) == len(keys):
-        return KeySelector(columns=columns)
-    match keys:
-        case (function,) if callable(function):
-            return KeySelector(function=function)
+def _key_selector(keys: tuple[Any, ...], schema: pa.Schema | None) -> KeySelector:
+    if len(keys) == 1 and isinstance(keys[0], list | tuple):
+        keys = tuple(keys[0])
+    if len(keys) == 1 and callable(keys[0]):
+        return KeySelector(function=keys[0])
+    if keys and all(isinstance(key, str) for key in keys):
+        return KeySelector(columns=keys)
+    if keys and all(isinstance(key, int) and not isinstance(key, bool) for key in keys):
+        return KeySelector(function=itemgetter(*keys)) if schema is None else _columns_at(keys, schema)
     raise GraphError(
         f"key_by can't make a key of {', '.join(map(repr, keys)) or 'nothing'}",
-        hint='give a column (key_by("word")), several (key_by("city", "day")), or one function of the record',
+        hint='give a column (key_by("word")), several (key_by("city", "day")), a position of a tuple (key_by(0)), '
+        "or one function of the record",
     )
+
+
+def _columns_at(positions: tuple[int, ...], schema: pa.Schema) -> KeySelector:
+    names = [name for name in schema.names if name != TIME_COLUMN]
+    try:
+        return KeySelector(columns=tuple(names[position] for position in positions))
+    except IndexError:
+        raise GraphError(
+            f"the stream has no column at position {max(positions)}", detail=f"its columns are {', '.join(names)}"
+        ) from None
 
 
 def _with_times_of(known: pa.Schema | None, schema: pa.Schema) -> pa.Schema:

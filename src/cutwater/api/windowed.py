@@ -12,12 +12,15 @@ of its window.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Unpack, cast, overload
 
 from cutwater.api.columnar_windows import window_on_columns
 from cutwater.api.dataflow import Build, OperatorSettings, SourceBuild
+from cutwater.api.suggestions import unknown_operation
+from cutwater.api.typing import K, R, T, WindowFunction
+from cutwater.batches import Row
 from cutwater.durations import Duration, parse_duration
 from cutwater.errors import ConfigurationError, GraphError, UserError
 from cutwater.graph.keys import KeySelector
@@ -34,10 +37,12 @@ from cutwater.operators.keyed import (
     RunningReduce,
     RunningSum,
 )
+from cutwater.operators.limit import LimitOperator
 from cutwater.operators.process import KeyedProcessOperator, ProcessOperator
 from cutwater.operators.rows import FilterOperator, FlatMapOperator, MapBatchesOperator, MapOperator
 from cutwater.operators.schemas import WithSchemaOperator
 from cutwater.operators.windows.aligned import AlignedWindowOperator, GlobalWindowOperator
+from cutwater.operators.windows.contexts import WindowContext
 from cutwater.operators.windows.evictors import CountEvictor, as_evictor
 from cutwater.operators.windows.folds import AggregateWith, Fold, Records, Reduce, Several, fold_of
 from cutwater.operators.windows.model import AlignedWindows, Assigner, GlobalWindows, SessionWindows
@@ -60,6 +65,7 @@ if TYPE_CHECKING:
 #: They hand on the event times of their input, and have none to give of their own.
 _WITHOUT_TIMES_OF_THEIR_OWN = (
     MapOperator,
+    LimitOperator,
     FlatMapOperator,
     FilterOperator,
     ProcessOperator,
@@ -80,8 +86,8 @@ _WITHOUT_TIMES_OF_THEIR_OWN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class WindowedStream:
+@dataclass(frozen=True, slots=True, repr=False)
+class WindowedStream(Generic[K, T]):
     """A keyed stream cut into windows. Each step returns a new one; every aggregation is an operation of the job, and
     also takes `uid`, `name`, `parallelism` and `chaining` by keyword."""
 
@@ -95,7 +101,7 @@ class WindowedStream:
 
     # How the windows behave.
 
-    def trigger(self, trigger: Any) -> WindowedStream:
+    def trigger(self, trigger: Any) -> WindowedStream[K, T]:
         """When the windows fire: one of `cw.triggers`, or one of your own."""
         self._refuse_for_count_windows("trigger")
         checked = as_trigger(trigger)
@@ -106,17 +112,17 @@ class WindowedStream:
             )
         return replace(self, _trigger=checked)
 
-    def evictor(self, evictor: Any) -> WindowedStream:
+    def evictor(self, evictor: Any) -> WindowedStream[K, T]:
         """Which records a window leaves out: one of `cw.evictors`, or one of your own. The windows keep all records."""
         self._refuse_for_count_windows("evictor")
         return replace(self, _evictor=as_evictor(evictor))
 
-    def allowed_lateness(self, lateness: Duration) -> WindowedStream:
+    def allowed_lateness(self, lateness: Duration) -> WindowedStream[K, T]:
         """Windows stay for so long behind their end; each record that comes meanwhile fires them anew."""
         self._refuse_without_event_time("allowed_lateness")
         return replace(self, _lateness_ms=round(parse_duration(lateness, option="allowed_lateness") * 1000))
 
-    def late_output(self, tag: str) -> WindowedStream:
+    def late_output(self, tag: str) -> WindowedStream[K, T]:
         """Records that are too late go to this side output of the result; without it they are dropped and counted."""
         self._refuse_without_event_time("late_output")
         if not isinstance(tag, str) or not tag:
@@ -125,27 +131,35 @@ class WindowedStream:
 
     # What they give.
 
-    def count(self, **settings: Unpack[OperatorSettings]) -> DataStream:
+    def count(self, **settings: Unpack[OperatorSettings]) -> DataStream[Row]:
         """How many records: field `count`."""
         return self._built_in({"count": Aggregation("count")}, "count", settings)
 
-    def sum(self, value: ValueSelector = None, **settings: Unpack[OperatorSettings]) -> DataStream:
+    def sum(self, value: ValueSelector = None, **settings: Unpack[OperatorSettings]) -> DataStream[Row]:
         """Field `sum`; `value` picks what to add: a column or field, a position, a function; None: the record itself.
         Here and below, a value that is None counts for nothing, as in SQL."""
         return self._built_in({"sum": Aggregation("sum", value)}, "sum", settings)
 
-    def min(self, value: ValueSelector = None, **settings: Unpack[OperatorSettings]) -> DataStream:
+    def min(self, value: ValueSelector = None, **settings: Unpack[OperatorSettings]) -> DataStream[Row]:
         """The smallest: field `min`."""
         return self._built_in({"min": Aggregation("min", value)}, "min", settings)
 
-    def max(self, value: ValueSelector = None, **settings: Unpack[OperatorSettings]) -> DataStream:
+    def max(self, value: ValueSelector = None, **settings: Unpack[OperatorSettings]) -> DataStream[Row]:
         """The largest: field `max`."""
         return self._built_in({"max": Aggregation("max", value)}, "max", settings)
 
-    def mean(self, value: ValueSelector = None, **settings: Unpack[OperatorSettings]) -> DataStream:
+    def mean(self, value: ValueSelector = None, **settings: Unpack[OperatorSettings]) -> DataStream[Row]:
         """Field `mean`."""
         return self._built_in({"mean": Aggregation("mean", value)}, "mean", settings)
 
+    @overload
+    def reduce(
+        self, function: Callable[[T, T], T], *, process: None = None, **settings: Unpack[OperatorSettings]
+    ) -> DataStream[T]: ...
+    @overload
+    def reduce(
+        self, function: Callable[[T, T], T], *, process: Any, **settings: Unpack[OperatorSettings]
+    ) -> DataStream: ...
     def reduce(
         self, function: Callable[[Any, Any], Any], *, process: Any = None, **settings: Unpack[OperatorSettings]
     ) -> DataStream:
@@ -176,12 +190,30 @@ class WindowedStream:
             results = Processed(process, aggregate_names=None, of_records=False)
         return self._apply("aggregate", AggregateWith(aggregate), results, settings, aggregate)
 
+    @overload
+    def process(  # what it puts out by emit alone is not told by its type
+        self, function: Callable[[K, list[T], WindowContext], None], **settings: Unpack[OperatorSettings]
+    ) -> DataStream: ...
+    @overload
+    def process(
+        self,
+        function: WindowFunction[K, R] | Callable[[K, list[T], WindowContext], Iterable[R] | None],
+        **settings: Unpack[OperatorSettings],
+    ) -> DataStream[R]: ...
     def process(self, function: Any, **settings: Unpack[OperatorSettings]) -> DataStream:
         """A function of key, records and context, or an object with `process(key, records, context)`; `context.window`
         has `start` and `end`. The records are in the order of their arrival, unless sessions became one, and must not
         be changed in place."""
         results = Processed(function, aggregate_names=None, of_records=True)
         return self._apply("process", Records(), results, settings, function)
+
+    def __repr__(self) -> str:
+        return f"<WindowedStream, {self._assigner.describe()} windows by {self._key.describe()}: {self._stream!r}>"
+
+    if not TYPE_CHECKING:  # type checkers know what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_operation(type(self), name)
 
     def _built_in(
         self, aggregations: dict[str, Aggregation], operation: str, settings: OperatorSettings, process: Any = None

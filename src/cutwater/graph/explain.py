@@ -18,7 +18,7 @@ from cutwater.graph.model import ExecutionGraph, LogicalNode, Vertex
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Plan:
-    """The execution graph of a job with everything one may want to know about it before it starts."""
+    """The execution graph of a job with everything worth knowing about it before it starts."""
 
     name: str
     graph: ExecutionGraph

@@ -46,7 +46,7 @@ class Guarantee(StrEnum):
     NONE = "none"
 
     def includes(self, other: Guarantee) -> bool:
-        """True when whoever asks for the other is satisfied with this one."""
+        """True when this one is at least as strong as the other."""
         return self is other or self is Guarantee.EXACTLY_ONCE or other is Guarantee.NONE
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from cutwater.batches import Batch, ObjectBatch, comparable_values, rows_of
@@ -37,8 +37,15 @@ class KeySelector:
             return fields[0] if len(fields) == 1 else fields
         return attrgetter(*self.columns)(value)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the key is called in a result: its columns, or `key`."""
+        return self.columns or ("key",)
+
     def describe(self) -> str:
         if self.columns:
             return ", ".join(self.columns)
+        if isinstance(self.function, itemgetter):
+            return repr(self.function).removeprefix("operator.itemgetter")
         name: str = getattr(self.function, "__name__", "function")
         return "function" if name == "<lambda>" else name

@@ -144,7 +144,7 @@ class SavepointBuilder:
         if not storage.create_if_absent(
             f"{folder}/{manifest_name(manifest.attempt)}", seal(manifest, about=MANIFEST, secret=None)
         ):
-            raise ConfigurationError(f'somebody else has changed "{self.url}" meanwhile', hint="do it again")
+            raise ConfigurationError(f'"{self.url}" was changed by another process in the meantime', hint="try again")
         return manifest
 
     def _changed(self, new: NewState, tables: Sequence[StateTable]) -> Manifest:

@@ -79,7 +79,7 @@ def orphans_below(path: str) -> list[Orphan]:
     if unreadable:
         raise SnapshotDamagedError(
             f'the manifest in "{min(unreadable)}" can\'t be read',
-            detail="so nobody knows which files it names",
+            detail="so it is not known which files it names",
             hint="delete that folder first, if it is of no use any more",
         )
     return [

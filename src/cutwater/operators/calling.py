@@ -16,6 +16,7 @@ from cutwater.durations import describe_seconds
 from cutwater.errors import UserError, UserFunctionError
 from cutwater.operators.contract import OperatorContext
 from cutwater.operators.user_code import name_of, shown
+from cutwater.operators.user_metrics import UserMetrics
 from cutwater.retry import Retry
 from cutwater.state.copies import copied
 
@@ -26,6 +27,7 @@ class CallContext:
 
     subtask: int
     parallelism: int
+    metrics: UserMetrics
 
 
 class Caller:
@@ -48,7 +50,7 @@ class Caller:
 
     def belong_to(self, context: OperatorContext) -> None:
         self._operator = context.name
-        self._context = CallContext(context.subtask, context.parallelism)
+        self._context = CallContext(context.subtask, context.parallelism, context.user_metrics)
 
     async def open(self) -> None:
         opened = self.function.open(self._context)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 from cutwater.batches import Batch
 from cutwater.connectors.contract import Attachment, CallersThread, OwnThread
 from cutwater.operators.metrics import TaskMetrics
+from cutwater.operators.user_metrics import UserMetrics
 from cutwater.protocol.ids import AttemptNumber, CheckpointId
 from cutwater.protocol.state_layout import StateLayout
 from cutwater.state.contract import FrozenKeyedState, KeyedBackend
@@ -110,7 +111,7 @@ class OperatorContext:
     emit: Callable[[Batch], None]
     #: Sends a batch down a side output; a tag that nobody reads is dropped.
     emit_side: Callable[[str, Batch], None]
-    #: Event time has come this far, behind everything emitted. For operators that don't `forward_time`.
+    #: Event time has come this far, behind everything emitted. For operators with `forwards_time = False`.
     emit_watermark: Callable[[int], None]
     #: Nothing holds event time back from here, until the next record or watermark.
     emit_idle: Callable[[], None]
@@ -138,6 +139,8 @@ class OperatorContext:
     run: str = "0"
     #: The job has the operators of the restored snapshot, each with as many tasks: a task reads what it read before.
     same_inputs: bool = True
+    #: What the user's function counts; the function knows them as `context.metrics`.
+    user_metrics: UserMetrics = field(default_factory=UserMetrics)
 
 
 class Operator(ABC):

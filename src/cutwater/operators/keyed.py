@@ -13,7 +13,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
-from cutwater.batches import Batch, ObjectBatch, comparable_values, rows_of, times_of
+from cutwater.batches import Batch, ObjectBatch, comparable_values, row_maker, rows_of, times_of
 from cutwater.graph.keys import KeySelector
 from cutwater.operators.aggregations import Aggregation, AggregationKind, ValueSelector, summand
 from cutwater.operators.contract import PYTHON_ROWS_MAX, Operator, OperatorContext, OperatorSnapshot
@@ -32,6 +32,8 @@ class RunningOperator(Operator):
     typed_rows_max = PYTHON_ROWS_MAX
 
     state_name: ClassVar[str]
+    #: What the result is called in a row; empty: as the state.
+    result_name: ClassVar[str] = ""
 
     def __init__(self, key: KeySelector, update: str = "record") -> None:
         self._key = key
@@ -40,6 +42,8 @@ class RunningOperator(Operator):
 
     def open(self, context: OperatorContext) -> None:
         super().open(context)
+        self._one_key = len(self._key.columns) <= 1
+        self._row = row_maker((*self._key.names, self.result_name or self.state_name))
         self._backend = context.keyed_backend()
         self._values = KeyedValues(self._backend, self.state_name, context)
 
@@ -54,10 +58,10 @@ class RunningOperator(Operator):
         times = times_of(batch)
         if self._per_batch:
             # The last result of each key; a dict keeps the place of the first.
-            last = {key: row for row, key in enumerate(keys)}
-            results = [results[row] for row in last.values()]
+            last = {key: row for row, key in enumerate(keys)}.values()
+            keys, results = [keys[row] for row in last], [results[row] for row in last]
             times = None if times is None else np.full(len(results), times.max(), dtype=np.int64)
-        self.context.emit(ObjectBatch(self._given_out(results, inputs), times))
+        self.context.emit(ObjectBatch(self._records_of(keys, self._given_out(results, inputs)), times))
 
     def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
         assert self._backend is not None, "not open"
@@ -73,11 +77,16 @@ class RunningOperator(Operator):
 
     @abstractmethod
     def _update(self, keys: list[Any], inputs: Iterator[Any]) -> list[Any]:
-        """Updates the state record by record; one result each. The hot loop."""
+        """Updates the state record by record; one result each, without its key. The hot loop."""
 
     def _given_out(self, results: list[Any], inputs: list[Any]) -> list[Any]:
         """The results of a batch without anything changeable that the state keeps."""
         return results
+
+    def _records_of(self, keys: list[Any], results: list[Any]) -> list[Any]:
+        """What leaves: a row of the key's columns and the result. Made for a whole batch at once, without a loop."""
+        parts = [keys] if self._one_key else zip(*keys, strict=True)
+        return list(map(self._row, zip(*parts, results, strict=True)))
 
     @property
     def _function(self) -> object:
@@ -95,7 +104,7 @@ class RunningOperator(Operator):
 
 
 class RunningCount(RunningOperator):
-    """(key, how many so far)."""
+    """A row of the key and how many so far."""
 
     state_name = "count"
 
@@ -112,7 +121,7 @@ class RunningCount(RunningOperator):
         for key in inputs:
             counts = groups[group_of[key]]
             counts[key] = count = counts.get(key, 0) + 1
-            results.append((key, count))
+            results.append(count)
         return results
 
 
@@ -139,7 +148,9 @@ class _RunningOfValue(RunningOperator):
 
 
 class RunningSum(_RunningOfValue):
-    """(key, sum so far): of anything that can be added but texts. Here and below None counts for nothing, as in SQL."""
+    """A row of the key and the sum so far: of anything that can be added but texts.
+
+    Here and below None counts for nothing, as in SQL."""
 
     state_name = kind = "sum"
 
@@ -151,12 +162,12 @@ class RunningSum(_RunningOfValue):
             total = sums.get(key, None)
             if value is not None:
                 sums[key] = total = summand(value) if total is None else total + value
-            results.append((key, total))
+            results.append(total)
         return results
 
 
 class RunningMin(_RunningOfValue):
-    """(key, smallest so far); of equal ones the first, a NaN only if there is nothing else."""
+    """A row of the key and the smallest so far; of equal ones the first, a NaN only if there is nothing else."""
 
     state_name = kind = "min"
 
@@ -168,12 +179,12 @@ class RunningMin(_RunningOfValue):
             current = minima.get(key, None)
             if value is not None and (current is None or value < current or current != current):  # a NaN
                 minima[key] = current = value
-            results.append((key, current))
+            results.append(current)
         return results
 
 
 class RunningMax(_RunningOfValue):
-    """(key, largest so far); of equal ones the first, and a NaN is larger than any number."""
+    """A row of the key and the largest so far; of equal ones the first, and a NaN is larger than any number."""
 
     state_name = kind = "max"
 
@@ -185,7 +196,7 @@ class RunningMax(_RunningOfValue):
             current = maxima.get(key, None)
             if value is not None and (current is None or value > current or value != value):  # a NaN
                 maxima[key] = current = value
-            results.append((key, current))
+            results.append(current)
         return results
 
 
@@ -233,11 +244,15 @@ class RunningReduce(RunningOperator):
     def _given_out(self, results: list[Any], inputs: list[Any]) -> list[Any]:
         return copied_values(results) if self._per_batch else results
 
+    def _records_of(self, keys: list[Any], results: list[Any]) -> list[Any]:
+        return results
+
 
 class RunningAggregate(RunningOperator):
-    """(key, the aggregate's result so far)."""
+    """A row of the key and the aggregate's result so far."""
 
     state_name = "aggregate"
+    result_name = "result"
 
     def __init__(self, key: KeySelector, aggregate: Aggregate, update: str = "record") -> None:
         super().__init__(key, update)
@@ -269,7 +284,7 @@ class RunningAggregate(RunningOperator):
             result = result_of(accumulator)
             if copies and type(result) not in ATOMS:
                 result = copied(result)
-            results.append((key, result))
+            results.append(result)
         return results
 
     def _given_out(self, results: list[Any], inputs: list[Any]) -> list[Any]:

@@ -12,7 +12,6 @@ from cutwater.operators.contract import OperatorContext
 from cutwater.operators.keyed import PlainValues, RunningOperator
 from cutwater.operators.keyed_values import MISSING
 from cutwater.operators.windows.folds import Several
-from cutwater.operators.windows.results import key_names
 from cutwater.protocol.state_layout import StateLayout
 from cutwater.state.copies import copied_values
 
@@ -27,8 +26,7 @@ class RunningFolds(RunningOperator):
     ) -> None:
         super().__init__(key, update)
         self._fold = Several(dict(aggregations))
-        self._names = (*key_names(key), *(name for name, _ in aggregations))
-        self._one_key = len(key.columns) <= 1
+        self._names = (*key.names, *(name for name, _ in aggregations))
 
     @property
     def layout(self) -> StateLayout:
@@ -56,3 +54,6 @@ class RunningFolds(RunningOperator):
 
     def _given_out(self, results: list[Any], inputs: list[Any]) -> list[Any]:
         return results if self._plain.only(*self._inputs) else copied_values(results)
+
+    def _records_of(self, keys: list[Any], results: list[Any]) -> list[Any]:
+        return results  # rows already

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from inspect import isgeneratorfunction
 from itertools import pairwise, repeat
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, overload
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from cutwater.state.contract import (
     MapState,
     ReducingState,
     TimerState,
+    V,
     ValueState,
 )
 from cutwater.state.copies import copied, copied_values
@@ -49,7 +50,7 @@ _TIMED_OUTPUTS_MAX = 4096
 
 
 class FunctionContext:
-    """What a user's function may use. Valid in `open`, `process` and `on_timer`; state handles and timers speak of the
+    """What a user's function may use. Valid in `open`, `process` and `on_timer`; state handles and timers mean the
     current key."""
 
     __slots__ = (
@@ -63,6 +64,7 @@ class FunctionContext:
         "_side_outputs",
         "_timers",
         "_wall_ms",
+        "metrics",
         "parallelism",
         "subtask",
         "timer_kind",
@@ -73,9 +75,11 @@ class FunctionContext:
     def __init__(self, context: OperatorContext, backend: KeyedBackend | None, *, no_state_hint: str = "") -> None:
         self.subtask = context.subtask
         self.parallelism = context.parallelism
+        #: The user's own counters, gauges and histograms.
+        self.metrics = context.user_metrics
         #: The event time of the current record, or that of the timer in `on_timer`; None: it has none.
         self.timestamp_ms: int | None = None
-        #: How far event time has come, for the current key if there is one; None: nobody knows yet.
+        #: How far event time has come, for the current key if there is one; None: not known yet.
         self.watermark_ms: int | None = None
         #: In `on_timer`: which kind of timer it is.
         self.timer_kind: TimerKind | None = None
@@ -116,6 +120,33 @@ class FunctionContext:
     def delete_processing_timer(self, time: Any) -> None:
         self._timers_of("processing").delete(time_ms_of(time))
 
+    @overload
+    def value_state(
+        self,
+        name: str,
+        default: None = None,
+        *,
+        type: type[V],
+        ttl: Ttl | None = None,
+    ) -> ValueState[V | None]: ...
+    @overload
+    def value_state(
+        self,
+        name: str,
+        default: None = None,
+        *,
+        type: Any = None,
+        ttl: Ttl | None = None,
+    ) -> ValueState: ...
+    @overload
+    def value_state(
+        self,
+        name: str,
+        default: V,
+        *,
+        type: Any = None,
+        ttl: Ttl | None = None,
+    ) -> ValueState[V]: ...
     def value_state(
         self,
         name: str,
@@ -143,11 +174,11 @@ class FunctionContext:
     def reducing_state(
         self,
         name: str,
-        reduce: Callable[[Any, Any], Any],
+        reduce: Callable[[V, V], V],
         *,
         type: Any = None,  # noqa: A002
         ttl: Ttl | None = None,
-    ) -> ReducingState:
+    ) -> ReducingState[V]:
         """What the function makes of all values that were added."""
         return self._states(name).reducing_state(name, reduce, type, ttl)
 

@@ -22,6 +22,7 @@ from cutwater.batches import (
 )
 from cutwater.errors import UserFunctionError
 from cutwater.operators.contract import PYTHON_ROWS_MAX, Operator
+from cutwater.operators.frames import batch_of_frame, frame_of, is_frame
 from cutwater.operators.schemas import as_promised
 from cutwater.operators.spreading import checked_kind
 from cutwater.operators.user_code import USER_FAILURES, last_taken, map_rows, name_of, raise_user_error, shown
@@ -122,29 +123,38 @@ class FilterOperator(Operator):
 class MapBatchesOperator(Operator):
     """Whole batches: Arrow ones of a typed stream, lists of values of any other.
 
-    The function returns a RecordBatch or a Table, a list of values, None, or an iterable of these. A list as long as
-    the batch keeps the records' event times; an Arrow batch has them in its time column, if it kept that.
+    The function returns a RecordBatch or a Table, a DataFrame, a list of values, None, or an iterable of these. A list
+    as long as the batch keeps the records' event times; an Arrow batch has them in its time column, if it kept that.
     """
 
-    def __init__(self, function: Callable[[Any], Any], schema: pa.Schema | None = None) -> None:
+    def __init__(
+        self, function: Callable[[Any], Any], schema: pa.Schema | None = None, takes_frames: bool = False
+    ) -> None:
         self._function = function
         self._schema = schema
+        self._takes_frames = takes_frames
 
     def process(self, batch: Batch, port: int) -> None:
-        # A copy of the list: other receivers of the batch share it, and the function may sort in place.
-        argument = list(batch.values) if isinstance(batch, ObjectBatch) else batch
-        for result in self._results_of(argument):
+        for result in self._results_of(self._argument(batch)):
+            if is_frame(result):
+                result = batch_of_frame(result, batch)
             for output in self._batches_of(result):
                 if isinstance(output, ObjectBatch) and output.num_rows == batch.num_rows:
                     output.times = times_of(batch)
                 if output.num_rows:
                     self.context.emit(output)
 
+    def _argument(self, batch: Batch) -> Any:
+        if self._takes_frames:
+            return frame_of(batch)
+        # A copy of the list: other receivers of the batch share it, and the function may sort in place.
+        return list(batch.values) if isinstance(batch, ObjectBatch) else batch
+
     def _results_of(self, argument: Any) -> Iterator[Any]:
         """Each result as soon as it is there; what happens to it downstream is outside of the try."""
         try:
             returned = self._function(argument)
-            if isinstance(returned, pa.RecordBatch | pa.Table) or returned is None or _is_list_of_values(returned):
+            if _is_one_batch(returned) or returned is None or _is_list_of_values(returned):
                 results = iter((returned,))
             else:
                 results = iter(returned)
@@ -171,7 +181,8 @@ class MapBatchesOperator(Operator):
         raise UserFunctionError(
             f'function "{name_of(self._function)}" of operator "{self.context.name}" returned what is not a batch',
             detail=f"{type(result).__name__}: {shown(result)}",
-            hint="return a pyarrow RecordBatch, a list of values, or an iterable of these; with schema=… no lists",
+            hint="return a pyarrow RecordBatch, a pandas DataFrame, a list of values, or an iterable of these; with "
+            "schema=… no lists",
         )
 
     def _promised(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -191,5 +202,9 @@ class MapBatchesOperator(Operator):
         )
 
 
+def _is_one_batch(returned: Any) -> bool:
+    return isinstance(returned, pa.RecordBatch | pa.Table) or is_frame(returned)
+
+
 def _is_list_of_values(returned: Any) -> bool:
-    return isinstance(returned, list) and not (returned and isinstance(returned[0], pa.RecordBatch | pa.Table))
+    return isinstance(returned, list) and not (returned and _is_one_batch(returned[0]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -18,6 +18,18 @@ from cutwater.errors import ConfigurationError
 from cutwater.protocol.ids import CheckpointId
 from cutwater.protocol.timers import Timer
 from cutwater.state.sharing import UNWATCHED, Sharing
+
+if TYPE_CHECKING:
+    # With defaults: a state without a declared type is one of Any.
+    from typing_extensions import TypeVar
+
+    V = TypeVar("V", default=Any)
+    MapKey = TypeVar("MapKey", default=Any)
+else:
+    from typing import TypeVar
+
+    V = TypeVar("V")
+    MapKey = TypeVar("MapKey")
 
 _NO_KEY: Any = object()
 
@@ -108,46 +120,86 @@ class FrozenKeyedState(Protocol):
         ...
 
 
-class ValueState(Protocol):
+class ValueState(Protocol[V]):
     """One value for the current key."""
 
-    def value(self) -> Any: ...
-    def update(self, value: Any) -> None: ...
-    def clear(self) -> None: ...
+    def value(self) -> V:
+        """That of the key; the default if it has none."""
+        ...
+
+    def update(self, value: V) -> None:
+        """Replaces it."""
+        ...
+
+    def clear(self) -> None:
+        """Forgets it: `value` is the default again."""
+        ...
 
 
-class ListState(Protocol):
+class ListState(Protocol[V]):
     """A list for the current key."""
 
-    def get(self) -> list[Any]: ...
-    def add(self, value: Any) -> None: ...
-    def update(self, values: Iterable[Any]) -> None: ...
-    def clear(self) -> None: ...
+    def get(self) -> list[V]:
+        """All items; empty if there is none."""
+        ...
+
+    def add(self, value: V) -> None:
+        """Appends one."""
+        ...
+
+    def update(self, values: Iterable[V]) -> None:
+        """Replaces them all."""
+        ...
+
+    def clear(self) -> None:
+        """Forgets them."""
+        ...
 
 
-class MapState(Protocol):
+class MapState(Protocol[MapKey, V]):
     """A mapping for the current key."""
 
-    def get(self, key: Any, default: Any = None) -> Any: ...
-    def put(self, key: Any, value: Any) -> None: ...
-    def remove(self, key: Any) -> None: ...
-    def items(self) -> list[tuple[Any, Any]]: ...
-    def __contains__(self, key: Any) -> bool: ...
-    def clear(self) -> None: ...
+    def get(self, key: MapKey, default: Any = None) -> Any:
+        """The entry's value, or the default."""
+        ...
+
+    def put(self, key: MapKey, value: V) -> None:
+        """Adds or replaces an entry."""
+        ...
+
+    def remove(self, key: MapKey) -> None:
+        """An entry that isn't there is no error."""
+        ...
+
+    def items(self) -> list[tuple[MapKey, V]]:
+        """All entries."""
+        ...
+
+    def __contains__(self, key: MapKey) -> bool: ...
+
+    def clear(self) -> None:
+        """Forgets all entries."""
+        ...
 
 
-class ReducingState(Protocol):
+class ReducingState(Protocol[V]):
     """One value for the current key, folded from all added ones."""
 
-    def get(self) -> Any: ...
-    def add(self, value: Any) -> None: ...
+    def get(self) -> V | None:
+        """None: nothing was added yet."""
+        ...
+
+    def add(self, value: V) -> None: ...
     def clear(self) -> None: ...
 
 
 class AggregatingState(Protocol):
     """An accumulator for the current key; `get` returns its result."""
 
-    def get(self) -> Any: ...
+    def get(self) -> Any:
+        """None: nothing was added yet."""
+        ...
+
     def add(self, value: Any) -> None: ...
     def clear(self) -> None: ...
 

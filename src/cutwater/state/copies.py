@@ -38,11 +38,15 @@ def copied_values(values: list[Any]) -> list[Any]:
     kinds = set(map(type, values))
     if kinds <= ATOMS:
         return values
-    if kinds == {tuple} and ATOMS.issuperset(map(type, chain.from_iterable(values))):
+    if len(kinds) == 1 and _are_tuples(*kinds) and ATOMS.issuperset(map(type, chain.from_iterable(values))):
         return values
     if kinds == {dict} and ATOMS.issuperset(map(type, chain.from_iterable(map(dict.values, values)))):
         return list(map(dict.copy, values))
     return list(map(copied, values))
+
+
+def _are_tuples(kind: type) -> bool:
+    return kind is tuple or (issubclass(kind, tuple) and immutable_kind(kind) == "items")
 
 
 def copied_batch(batch: Batch) -> Batch:

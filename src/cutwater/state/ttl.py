@@ -1,4 +1,4 @@
-"""How does state that nobody has touched for a while go away?
+"""How does state go away that was not touched for a while?
 
 Each entry (a value, an item of a list, an entry of a map) carries the time at which it was last written, or read.
 An expired entry is never returned. It is deleted when it is met; a sweeper meets a few more after every batch, so that

@@ -19,6 +19,7 @@ from uuid import UUID
 
 import cloudpickle
 
+from cutwater.batches import Row
 from cutwater.errors import SerializationError
 from cutwater.pickles import Loads
 
@@ -65,7 +66,7 @@ def class_in(value: Any) -> str | None:
     kind = type(value)
     if kind in ATOMS:
         return None
-    if kind is tuple:
+    if kind is tuple or issubclass(kind, Row):
         return next((found for found in map(class_in, value) if found), None)
     if kind in (list, set, frozenset):
         return class_in(tuple(islice(value, 1)))

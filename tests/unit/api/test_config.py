@@ -1,18 +1,30 @@
 from __future__ import annotations
 
 import pickle
+import re
 from dataclasses import FrozenInstanceError, fields, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import cutwater as cw
-from cutwater.config import Checkpoints, JobOptions, OptionValues, load_options
+from cutwater import config
+from cutwater.config import (
+    Checkpoints,
+    Control,
+    JobOptions,
+    OptionValues,
+    TlsFiles,
+    configuration_of,
+    load_options,
+)
 from cutwater.durations import Duration, describe_seconds, parse_duration
 from cutwater.errors import ConfigurationError
 from cutwater.protocol.modes import CheckpointMode
+from cutwater.protocol.restart import FixedDelay
 
 
 @pytest.mark.parametrize(
@@ -46,7 +58,10 @@ def test_options_may_be_copied() -> None:
     assert replace(options.checkpoints, retain=1).every_seconds == 0.1
 
 
-@pytest.mark.parametrize("duration", ["", "1", "s", "1 second", "-1s", "1m", "1s1s", True, None, [1], -1, float("nan")])
+@pytest.mark.parametrize(
+    "duration",
+    ["", "1", "s", "1 second ago", "1 month", "30min 1h", "-1s", "1m", "1s1s", True, None, [1], -1, float("nan")],
+)
 def test_what_is_no_duration_is_refused_by_the_options_name(duration: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"^every "):
         parse_duration(duration, option="every")
@@ -164,3 +179,60 @@ def test_a_relative_storage_is_the_drivers_folder_for_everyone(tmp_path: Path, m
     monkeypatch.chdir(tmp_path)
     assert cw.Checkpoints(storage="checkpoints/").storage == str(tmp_path / "checkpoints")
     assert cw.Checkpoints(storage="s3://bucket/checkpoints").storage == "s3://bucket/checkpoints"
+
+
+def test_the_configuration_is_plain_data() -> None:
+    options = JobOptions(
+        parallelism=2,
+        checkpoints=Checkpoints(every="500ms", storage="s3://bucket/jobs"),
+        restart=FixedDelay(3, 1.5),
+        control=None,
+    )
+    told = configuration_of(options)
+    assert msgspec.json.decode(msgspec.json.encode(told)) == told
+    assert (told["parallelism"], told["heartbeat_timeout"], told["control"]) == (2, "30s", None)
+    assert told["restart"] == {"kind": "FixedDelay", "attempts": 3, "delay_seconds": 1.5}
+    checkpoints = told["checkpoints"]
+    assert (checkpoints["every"], checkpoints["mode"], checkpoints["storage"]) == (
+        "500ms",
+        "exactly_once",
+        "s3://bucket/jobs",
+    )
+
+
+def test_the_configuration_has_no_secret_and_does_not_say_where_one_lies(tmp_path: Path) -> None:
+    tokens = tmp_path / "control-token"
+    tokens.write_text("a-token-of-enough-letters")
+    hidden = "hidden-0123456789abcdef"
+    options = JobOptions(
+        checkpoints=Checkpoints(storage=f"s3://user:{hidden}@bucket/jobs?secret_key={hidden}", secret=hidden),
+        tls=TlsFiles(certificate="node.pem", key=f"{hidden}.key", ca="ca.pem"),
+        control=Control(
+            token_file=str(tokens), read_only_token_file=f"/{hidden}", certificate="driver.pem", key=f"{hidden}.key"
+        ),
+    )
+    told = configuration_of(options)
+    text = str(told)
+    assert hidden not in text
+    assert str(tokens) not in text
+    assert told["checkpoints"]["storage"] == "s3://bucket/jobs?…"
+    assert told["tls"] == {"certificate": "node.pem", "ca": "ca.pem"}
+    assert told["control"]["certificate"] == "driver.pem"
+
+
+def test_an_option_whose_name_sounds_like_a_secret_is_not_told() -> None:
+    suspicious = re.compile("secret|token|password|key$")
+    for kind in (JobOptions, Checkpoints, TlsFiles, Control):
+        assert {each.name for each in fields(kind) if suspicious.search(each.name)} <= config._NOT_TOLD
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("s3://key:sec/ret@bucket/jobs", "s3://bucket/jobs"),
+        ("s3://bucket/jobs@2?access_key=a&secret_key=b", "s3://bucket/jobs@2?…"),
+        ("abfss://jobs@account.dfs.core.windows.net/x", "abfss://jobs@account.dfs.core.windows.net/x"),
+    ],
+)
+def test_a_storage_is_told_without_credentials(address: str, told: str) -> None:
+    assert configuration_of(JobOptions(checkpoints=Checkpoints(storage=address)))["checkpoints"]["storage"] == told

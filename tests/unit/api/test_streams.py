@@ -184,7 +184,7 @@ def test_every_keyed_operation_makes_its_operator() -> None:
     assert names == ["sum(1)", "min(price)", "max", "reduce(max)", "aggregate(Mean)", "process"]
 
 
-@pytest.mark.parametrize("keys", [(), ("a", len), (len, len), (1,)])
+@pytest.mark.parametrize("keys", [(), ("a", len), (len, len), (True,), (1, "a"), ([],)])
 def test_what_is_no_key_is_refused(keys: tuple[object, ...]) -> None:
     with pytest.raises(GraphError, match="key_by can't make a key of"):
         environment().from_collection([1]).key_by(*keys)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -187,3 +188,23 @@ def test_the_command_finds_files_that_no_snapshot_names(tmp_path: Path) -> None:
     cutwater("gc", str(tmp_path))
     left = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
     assert left == ["0000000000.json", "something of a user.txt"]
+
+
+def test_what_is_shown_of_snapshots_is_there_as_json(tmp_path: Path) -> None:
+    old, new = build(tmp_path / "old", {"a": 1, "b": 2}), build(tmp_path / "new", {"a": 10, "c": 3})
+
+    def told(*arguments: str) -> Any:
+        code, output = cutwater(*arguments, "--json")
+        assert code == 0, output
+        return json.loads(output)
+
+    assert [(each["operator"], each["state"]) for each in told("list", old)] == [("count", "n")]
+    assert sorted(each["snapshot"] for each in told("list", str(tmp_path))) == ["new", "old"]
+    assert sorted(row["key"] for row in told("show", old, "count", "n")) == ["a", "b"]
+    assert len(told("show", old, "count", "n", "--rows", "1")) == 1
+    assert told("verify", old) == [{"snapshot": old, "whole": True, "problem": None}]
+    assert told("diff", old, new, "count", "n") == {
+        "added": [{"key": "c", "before": None, "after": 3}],
+        "removed": [{"key": "b", "before": 2, "after": None}],
+        "changed": [{"key": "a", "before": 1, "after": 10}],
+    }

@@ -31,7 +31,7 @@ class Rows(Results):
     """A named row: the key's columns, the window's start and end if it has them, the aggregates."""
 
     def __init__(self, key: KeySelector, names: tuple[str, ...], *, windowed: bool, several: bool) -> None:
-        self.names = (*key_names(key), *(("window_start", "window_end") if windowed else ()), *names)
+        self.names = (*key.names, *(("window_start", "window_end") if windowed else ()), *names)
         self._one_key = len(key.columns) <= 1
         self._several = several
         self._make = row_maker(self.names)
@@ -69,11 +69,6 @@ class Processed(Results):
             checked_kind(outputs, self._process, context._operator)
             for output in outputs:
                 context.emit(output)
-
-
-def key_names(key: KeySelector) -> tuple[str, ...]:
-    """What the key's columns are called in a result."""
-    return key.columns or ("key",)
 
 
 def _rows(names: tuple[str, ...], one_key: bool, several: bool) -> Rows:

@@ -47,7 +47,7 @@ class WindowValue(Protocol):
 class TriggerContext(Protocol):
     """What a trigger may use; all of it speaks of the current key and window."""
 
-    #: How far event time has come; None: nobody knows yet.
+    #: How far event time has come; None: not known yet.
     watermark_ms: int | None
     #: What the windows' own time is.
     time: TimeKind
