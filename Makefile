@@ -4,11 +4,12 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-connectors test-elasticsearch soak fuzz check bench bench-peers bench-connectors format clean
+.PHONY: help demo test test-connectors test-elasticsearch test-spark-versions soak fuzz check bench bench-peers bench-connectors docs format clean
 
 BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .venv/.bench-ready
+DOCS_READY := .venv/.docs-ready
 BENCH_OPTIONS = $(if $(WORKLOADS),--workloads $(WORKLOADS)) $(if $(ROWS),--rows $(ROWS)) \
     $(if $(BENCH_SECONDS),--seconds $(BENCH_SECONDS)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(ARGS)
 WORKERS ?= 2
@@ -28,15 +29,19 @@ check: $(READY)  ## format, lint, types, layering, unit and property tests, 100 
 	$(PYTEST) -q -n $(WORKERS) tests/unit tests/property
 	$(BIN)/cutwater simulate --seeds 100
 
-test: check  ## check, then simulation, fuzz tests (a minute), pipelines, real Spark and servers (about 50 minutes)
+test: check $(DOCS_READY)  ## check, then simulation, fuzz tests (a minute), pipelines, real Spark, servers and a browser (about an hour)
 	$(PYTEST) -q -n $(WORKERS) tests/simulation tests/fuzz
-	$(BIN)/cutwater simulate --seeds 1000 --from 100
+	$(BIN)/cutwater simulate --seeds 400 --from 100
 	$(BIN)/python -m servers.install
-	$(PYTEST) -q -n $(WORKERS) --dist loadfile tests/pipelines tests/spark tests/services
+	$(BIN)/python -m tests.spark.spark_versions --install --oldest
+	$(PYTEST) -q -n $(WORKERS) --dist loadfile tests/pipelines tests/spark tests/services tests/browser
 
 test-elasticsearch: $(READY)  ## the sink for Elasticsearch, on a real one: fetches 600 MB the first time
 	$(BIN)/python -m servers.install elasticsearch
 	CUTWATER_OPT_IN=elasticsearch CUTWATER_REQUIRE_SERVERS=1 $(PYTEST) -q tests/services/test_elasticsearch.py
+
+test-spark-versions: $(READY)  ## every use of Spark on each version that we run on; a part: VERSIONS="4.0 4.1"
+	$(BIN)/python -m tests.spark.spark_versions $(VERSIONS)
 
 test-connectors: $(READY)  ## every connector under every fault of the kit, on real servers (two hours)
 	$(BIN)/python -m servers.install
@@ -59,6 +64,9 @@ bench-connectors: $(BENCH_READY)  ## connectors beside their bare clients; a par
 	$(BIN)/python -m benchmarks.connectors.run $(if $(CONNECTORS),--connectors $(CONNECTORS),--report docs/performance-connectors.md) \
 	    $(if $(ROWS),--rows $(ROWS)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(ARGS)
 
+docs: $(DOCS_READY)  ## the documentation as a site, without network: build/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 format: $(READY)  ## rewrite the code in the one format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -77,6 +85,10 @@ $(READY): pyproject.toml
 
 $(BENCH_READY): $(READY)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[bench]"
+	@touch $@
+
+$(DOCS_READY): $(READY)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
 	@touch $@
 
 # Some `python3.x` on the PATH are only shims, so each candidate must prove its version.
