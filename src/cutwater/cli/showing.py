@@ -72,8 +72,17 @@ def carried_out(client: JobClient, ask: Callable[[], Operation], what: str) -> O
             try:
                 return client.wait_for(ask(), (lambda: None) if update is None else lambda: update(client.status()))
             except RequestRefusedError:
-                if client.status().state.value not in NOT_RUNNING_YET:
+                if not _runs_again_soon(client):
                     raise
+
+
+def _runs_again_soon(client: JobClient) -> bool:
+    from cutwater.serving.client import JobUnreachableError
+
+    try:
+        return client.status().state.value in NOT_RUNNING_YET
+    except JobUnreachableError:
+        return False
 
 
 def _wait_until_it_runs(client: JobClient, update: Callable[[JobStatus], None] | None) -> None:

@@ -12,12 +12,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from cutwater.serving import words
 from cutwater.serving.access import Guard, body_of
 from cutwater.serving.answering import Refusal, refuse, reply, text
 from cutwater.serving.endpoints import ENDPOINTS, Endpoint, Query, Served
+from cutwater.serving.listening import Listeners
 from cutwater.serving.openapi import JOB, description
 from cutwater.serving.page import page_routes, sign_in_page
 from cutwater.serving.sessions import Sessions
@@ -45,7 +46,15 @@ def application(served: Served, tokens: Tokens) -> ASGIApp:
     ]
     handlers: dict[Any, Callable[..., Any]] = {Refusal: _refused, HTTPException: _not_found, Exception: _failed}
     app = Starlette(routes=routes, exception_handlers=handlers)
-    return Guard(app, tokens, sessions, sign_in_page(), served.pace)
+    return _counted(Guard(app, tokens, sessions, sign_in_page(), served.pace), served.listeners)
+
+
+def _counted(app: ASGIApp, listeners: Listeners) -> ASGIApp:
+    async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+        with listeners.one_more():
+            await app(scope, receive, send)
+
+    return counted
 
 
 async def _described(request: Request) -> Response:
@@ -92,16 +101,10 @@ def _events(served: Served) -> Callable[[Request], Awaitable[Response]]:
     async def events(request: Request) -> Response:
         _check_job(request, served)
         return StreamingResponse(
-            _watched(served), headers={"cache-control": "no-store"}, media_type="text/event-stream"
+            _statuses(served), headers={"cache-control": "no-store"}, media_type="text/event-stream"
         )
 
     return events
-
-
-async def _watched(served: Served) -> AsyncIterator[bytes]:
-    with served.watchers.one_more():
-        async for each in _statuses(served):
-            yield each
 
 
 async def _statuses(served: Served) -> AsyncIterator[bytes]:

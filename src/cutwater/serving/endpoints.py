@@ -19,10 +19,10 @@ from cutwater.api.launching import RunningJob
 from cutwater.diagnosis.doctor import diagnose
 from cutwater.serving import words
 from cutwater.serving.answering import Refusal
+from cutwater.serving.listening import Listeners
 from cutwater.serving.operations import RunningOperations
 from cutwater.serving.pacing import Pace
 from cutwater.serving.remembering import StatusMemory
-from cutwater.serving.watching import Watchers
 from cutwater.status import CheckpointDetails, CheckpointStatus, GraphStatus, JobStatus, LogLine
 
 _NUMBER = re.compile("[0-9]{1,18}")
@@ -36,7 +36,7 @@ class Served:
     operations: RunningOperations
     memory: StatusMemory = field(default_factory=StatusMemory)
     pace: Pace = field(default_factory=Pace)
-    watchers: Watchers = field(default_factory=Watchers)
+    listeners: Listeners = field(default_factory=Listeners)
 
 
 @dataclass(frozen=True, slots=True)

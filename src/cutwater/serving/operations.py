@@ -45,7 +45,7 @@ class RunningOperations:
         return operation
 
     def find(self, name: str) -> Operation | None:
-        """One that is over counts as read from now on."""
+        """For an answer: one that is over counts as read. `Listeners` knows when the answer has left."""
         with self._read:
             found = self._known.get(name)
             if found is not None and found.state != "in_progress":

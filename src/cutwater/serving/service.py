@@ -28,7 +28,7 @@ log = logging.getLogger("cutwater.serving")
 
 #: A shell that asked for the job's end comes back to hear how it went; on a busy machine not at once.
 OUTCOME_SECONDS = 10.0
-#: Pages hear of the end by themselves.
+#: Answers that are on their way get there, and pages hear of the end by themselves.
 LINGER_SECONDS = 2.0
 CLOSING_SECONDS = 3.0
 CONNECTIONS_MAX = 512
@@ -72,7 +72,7 @@ class ControlService:
         """Returns when everyone who asked or watched has heard how it ended, or after a moment."""
         self._served.pace.hurry()
         self._operations.wait_until_read(OUTCOME_SECONDS)
-        self._served.watchers.wait_until_gone(LINGER_SECONDS)
+        self._served.listeners.wait_until_gone(LINGER_SECONDS)
 
     def close(self) -> None:
         self._served.pace.hurry()

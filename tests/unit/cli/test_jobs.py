@@ -20,7 +20,7 @@ from cutwater.protocol.lifecycle import JobState
 from cutwater.serving.attaching import AttachedControl
 from cutwater.serving.client import JobClient, JobEndedError, find_job
 from cutwater.serving.registry import FOLDER_VARIABLE
-from cutwater.status import CheckpointStatus, LogLine
+from cutwater.status import CheckpointStatus, JobStatus, LogLine
 
 pytestmark = pytest.mark.threads
 
@@ -218,3 +218,18 @@ def test_what_fails_because_the_job_restarts_is_asked_again(job: StandInJob, mon
     monkeypatch.setattr("cutwater.cli.showing._wait_until_it_runs", lambda client, update: meanwhile(0))
     assert called("savepoint", "orders", "s3://bucket/s").stdout == "file:///savepoints/2\n"
     assert len(job.asked) == 2
+
+
+def test_what_fails_because_the_job_ends_is_told_though_nobody_answers_any_more(
+    job: StandInJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ends(what: object) -> str:
+        monkeypatch.setattr(JobClient, "status", gone)
+        raise OperationsError("the job has ended: cancelled")
+
+    def gone(client: JobClient) -> JobStatus:
+        raise JobEndedError('job "orders" has ended')
+
+    job.does = ends
+    result = called("savepoint", "orders", "s3://bucket/s")
+    assert (result.exit_code, result.stderr) == (1, "the job has ended: cancelled\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import select
@@ -12,6 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
+from starlette.types import Message
 from tests.unit.serving.stand_in import StandInJob, running_status
 
 from cutwater.config import Control
@@ -19,18 +21,21 @@ from cutwater.errors import ConfigurationError, OperationsError
 from cutwater.protocol.lifecycle import JobState
 from cutwater.serving import words
 from cutwater.serving.access import BODY_BYTES_MAX
+from cutwater.serving.app import application
 from cutwater.serving.client import JobClient, JobUnreachableError, RequestRefusedError
-from cutwater.serving.endpoints import ENDPOINTS
+from cutwater.serving.endpoints import ENDPOINTS, Served
 from cutwater.serving.openapi import JOB
-from cutwater.serving.operations import UNDER_WAY_MAX
+from cutwater.serving.operations import UNDER_WAY_MAX, RunningOperations
 from cutwater.serving.pacing import Pace
 from cutwater.serving.registry import Registration
 from cutwater.serving.service import ControlService
+from cutwater.serving.tokens import Tokens
 from cutwater.status import CheckpointDetails, LogLine
 
 pytestmark = pytest.mark.threads
 
 READ_TOKEN = "only-for-those-who-look"
+AUTHORIZED = (b"authorization", b"Bearer a-token")
 
 
 class Service:
@@ -149,6 +154,22 @@ def test_whoever_stopped_the_job_hears_the_answer_after_its_end(service: Service
     service.service.close()
     with pytest.raises(JobUnreachableError):
         service.client.status()
+
+
+def test_an_answer_that_is_half_sent_is_waited_for() -> None:
+    served, sent_before = Served(StandInJob(), RunningOperations()), []
+
+    async def send(message: Message) -> None:
+        sent_before.append((message["type"], served.listeners.wait_until_gone(0)))
+
+    scope = {"type": "http", "method": "GET", "path": "/jobs", "query_string": b"", "headers": [AUTHORIZED]}
+    asyncio.run(application(served, Tokens("a-token"))(scope, _nothing_more, send))
+    assert sent_before == [("http.response.start", False), ("http.response.body", False)]
+    assert served.listeners.wait_until_gone(0)
+
+
+async def _nothing_more() -> Message:
+    return {"type": "http.disconnect"}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Who follows the job's events just now? They hear of its end before the process ends."""
+"""Who is being answered just now? They hear all of it before the process ends."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Watchers:
-    """Its methods are for any thread."""
+class Listeners:
+    """Requests whose answer has not left yet; a page that follows the job's events is one. For any thread."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -22,9 +22,10 @@ class Watchers:
         finally:
             self._add(-1)
 
-    def wait_until_gone(self, seconds: float) -> None:
+    def wait_until_gone(self, seconds: float) -> bool:
+        """False: some are still there after this time."""
         with self._changed:
-            self._changed.wait_for(lambda: self._number == 0, seconds)
+            return self._changed.wait_for(lambda: self._number == 0, seconds)
 
     def _add(self, number: int) -> None:
         with self._changed:
