@@ -25,7 +25,7 @@ class Slots:
 
         self.registered: dict[SlotId, SlotRegistered] = {}
         self.messages: list[tuple[SlotId, FromSlot]] = []
-        self.lost: list[tuple[SlotId, float]] = []
+        self.lost: list[tuple[SlotId, str]] = []
         self.failures: list[CutwaterError] = []
         self.server = ControlServer("127.0.0.1", "secret-token", deliver=self._deliver, lost=self._lost)
         options = {
@@ -52,7 +52,7 @@ class Slots:
     def _lost(self, slot: SlotId, reason: str) -> None:
         self.pool.slot_lost(slot)
         del self.registered[slot]
-        self.lost.append((slot, time.monotonic()))
+        self.lost.append((slot, reason))
 
     def pids(self) -> list[int]:
         return [message.pid for message in self.registered.values()]

@@ -31,7 +31,7 @@ def test_the_slots_of_a_killed_executor_are_replaced(cluster: Any) -> None:
         executor = _executor_of(slots.pids()[0])
         doomed = [pid for pid in slots.pids() if _executor_of(pid) == executor]
         os.kill(executor, signal.SIGKILL)
-        assert wait_until(lambda: len(slots.lost) == len(doomed), seconds=5)
+        assert wait_until(lambda: len(slots.lost) == len(doomed))
         assert wait_until(lambda: len(slots.registered) == 3)
         assert not any(map(alive, doomed))
     finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import Any
 
 import pytest
 
@@ -27,7 +26,7 @@ def test_as_many_slots_as_wanted_register_and_answer(make_slots: MakeSlots) -> N
 
 
 def test_a_killed_slot_is_noticed_at_once_and_replaced(
-    make_slots: MakeSlots, capfd: pytest.CaptureFixture[str], record_property: Any
+    make_slots: MakeSlots, capfd: pytest.CaptureFixture[str]
 ) -> None:
     slots = make_slots()
     slots.pool.ensure(2)
@@ -36,13 +35,10 @@ def test_a_killed_slot_is_noticed_at_once_and_replaced(
     for number in range(3):
         survivors = set(slots.registered)
         victim = next(iter(slots.registered))
-        killed_at = time.monotonic()
         os.kill(slots.registered[victim].pid, signal.SIGKILL)
-        assert wait_until(lambda count=number + 1: len(slots.lost) == count, seconds=5)
-        noticed_seconds = slots.lost[-1][1] - killed_at
+        assert wait_until(lambda count=number + 1: len(slots.lost) == count)
         assert wait_until(lambda: len(slots.registered) == 2)
-        record_property(f"kill_{number}", (round(noticed_seconds, 4), round(time.monotonic() - killed_at, 3)))
-        assert noticed_seconds < 1
+        assert slots.lost[-1] == (victim, "its process is gone")  # not: it was silent for too long
         assert survivors - {victim} <= set(slots.registered)
     assert capfd.readouterr() == ("", "")
 
@@ -53,7 +49,7 @@ def test_stopping_leaves_no_process_of_a_slot(make_slots: MakeSlots) -> None:
     assert wait_until(lambda: len(slots.registered) == 2)
     pids = slots.pids()
     slots.stop()
-    assert wait_until(lambda: not any(map(alive, pids)), seconds=1)
+    assert wait_until(lambda: not any(map(alive, pids)))
 
 
 def test_a_slot_that_is_told_to_end_is_not_replaced_when_fewer_are_wanted(make_slots: MakeSlots) -> None:
@@ -63,7 +59,7 @@ def test_a_slot_that_is_told_to_end_is_not_replaced_when_fewer_are_wanted(make_s
     slots.pool.ensure(1)
     first = next(iter(slots.registered))
     slots.server.send(first, EndSlot(job_is_over=True))
-    assert wait_until(lambda: len(slots.lost) == 1, seconds=5)
+    assert wait_until(lambda: len(slots.lost) == 1)
     assert not wait_until(lambda: len(slots.registered) == 2, seconds=1)
     slots.pool.ensure(2)
     assert wait_until(lambda: len(slots.registered) == 2)
