@@ -53,6 +53,8 @@ class SchemaRegistry(Server):
             "quarkus.datasource.jdbc.url": f"jdbc:h2:file:{self.folder / 'schemas'};WRITE_DELAY=0",
             "quarkus.datasource.jdbc.initial-size": "2",
             "quarkus.datasource.jdbc.min-size": "2",
+            # By default 5 s: too short for a busy machine.
+            "quarkus.datasource.jdbc.acquisition-timeout": "120S",
             # Its transactions would open a second port, only to have a number that no other process has.
             "CoreEnvironmentBean.processImplementationClassName": "com.arjuna.ats.internal.arjuna.utils.UuidProcessId",
         }

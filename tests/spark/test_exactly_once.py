@@ -105,8 +105,9 @@ def test_a_snapshot_write_that_stops_half_way(spark: Any, ledger: LedgerJob) -> 
     mischief = once(ledger.root / "limited", limit_file_size, after=60)
     job = ledger.submit(spark, mischief=mischief, padding_bytes=80_000)
     status = finish(job, ledger, restarts=0)
-    assert status.checkpoints_failed > 0
-    assert status.checkpoints_completed > 3
+    failed = [each.checkpoint for each in status.checkpoints if not each.completed]
+    assert failed
+    assert any(each.checkpoint > failed[0] for each in status.checkpoints if each.completed)
 
 
 def test_a_checkpoint_that_times_out(spark: Any, ledger: LedgerJob) -> None:

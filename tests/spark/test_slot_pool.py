@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from cutwater.protocol.ids import AttemptNumber
+from cutwater.deploy.shipping import pack
+from cutwater.deploy.slot_process import SlotOrder
+from cutwater.deploy.spark import SparkSlotPool
+from cutwater.protocol.ids import AttemptNumber, SlotId
 from cutwater.runtime.messages import EndSlot, FirstRecordProcessed, StartAttempt
 
 from .conftest import MakeSlots, alive, wait_until
@@ -87,3 +95,72 @@ def test_stopping_cancels_slots_that_wait_for_a_core(make_slots: MakeSlots) -> N
     began = time.monotonic()
     slots.stop()
     assert time.monotonic() - began < 8
+
+
+class StubbornJobs:
+    """Spark jobs that begin when they are submitted, and end when the test says so."""
+
+    def __init__(self) -> None:
+        self.running: list[str] = []
+        self.cancelled: list[str] = []
+        self.ends = threading.Semaphore(0)
+
+    def prepare(self, task: Any) -> Callable[[], str]:
+        return self._run
+
+    def enter(self, start: str, text: str) -> None:
+        self.running.append(start)
+
+    def cancel(self, start: str) -> None:
+        self.cancelled.append(start)
+        self.ends.release()
+
+    def release(self) -> None: ...
+
+    def alive(self) -> bool:
+        return True
+
+    def _run(self) -> str:
+        self.ends.acquire()
+        return "ended"
+
+
+@pytest.fixture
+def stubborn(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SparkSlotPool, StubbornJobs]]:
+    """A pool with one slot that was lost, and that hangs or is dead; `HUNG_SECONDS` are over before anyone knows."""
+    jobs = StubbornJobs()
+    monkeypatch.setattr("cutwater.deploy.spark._jobs_of", lambda spark, group: jobs)
+    order = SlotOrder(name="", coordinator="127.0.0.1:1", token="secret-token")
+    pool = SparkSlotPool(None, job_name="test", order=order, shipment=pack({}))
+    pool.ensure(1)
+    assert wait_until(lambda: len(jobs.running) == 1)
+    pool.slot_registered(SlotId("slot-0.7"))
+    yield pool, jobs
+    jobs.ends.release(9)
+    pool.stop()
+
+
+def test_a_slot_that_hangs_is_cancelled(stubborn: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, jobs = stubborn
+    monkeypatch.setattr("cutwater.deploy.spark.HUNG_SECONDS", 0.0)
+    pool.slot_lost(SlotId("slot-0.7"))
+    assert wait_until(lambda: jobs.running == ["slot-0, start 1", "slot-0, start 2"])
+    assert jobs.cancelled == ["slot-0, start 1"]
+
+
+def test_a_replacement_that_takes_long_to_start_is_not_cancelled(
+    stubborn: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, jobs = stubborn
+    timers: list[Callable[[], None]] = []
+    monkeypatch.setattr("cutwater.deploy.spark.threading.Timer", lambda _, call, args: held(timers, call, args))
+    pool.slot_lost(SlotId("slot-0.7"))
+    jobs.ends.release()  # its process is dead, and Spark has noticed
+    assert wait_until(lambda: len(jobs.running) == 2)
+    for time_is_up in timers:
+        time_is_up()
+    assert (len(timers), jobs.cancelled) == (1, [])
+
+
+def held(timers: list[Callable[[], None]], call: Callable[..., None], args: tuple[Any, ...]) -> SimpleNamespace:
+    return SimpleNamespace(start=lambda: timers.append(partial(call, *args)))

@@ -21,6 +21,8 @@ from cutwater.terminal import figures
 from cutwater.terminal.text import checkpoint_line, flow_line, headline, summary
 
 _EVERY_SECONDS = 1.0
+#: Programs that run notebooks drop what arrives between two cells: the last card is drawn again, for them.
+_LAST_CARDS = 2
 _POINTS_MAX = 120
 _WIDTH, _HEIGHT = 220, 32
 _COLOURS = {
@@ -106,11 +108,11 @@ def _keep_up(
     wait: Callable[[float], Any] = time.sleep,
 ) -> None:
     """Until the job has ended."""
-    ended = False
-    while not ended:
+    last_cards = 0
+    while last_cards < _LAST_CARDS:
         wait(_EVERY_SECONDS)
         now = status()
-        ended = now.state.terminal
+        last_cards += now.state.terminal
         update(card(now, rates.look(now)))
 
 

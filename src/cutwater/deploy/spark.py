@@ -112,16 +112,17 @@ class SparkSlotPool:
         self._lock = threading.Lock()
         self._wanted = 0
         self._threads: dict[int, threading.Thread] = {}
-        self._registered: set[SlotId] = set()
+        #: Registered slots, and the start that each one came from: a Spark job.
+        self._registered: dict[SlotId, str] = {}
         self._registrations: dict[str, int] = {}
+        #: Of each name, the newest.
+        self._starts: dict[str, str] = {}
         self._last_failure = ""
-        self._most_slots = 0
         self._changed = threading.Event()
 
     def ensure(self, count: int) -> None:
         with self._lock:
             self._wanted = count
-            self._most_slots = max(self._most_slots, count)
             missing = max(0, count - len(self._threads))
             free = (index for index in range(count + len(self._threads)) if index not in self._threads)
             started = [(index, self._thread(index)) for index, _ in zip(free, range(missing), strict=False)]
@@ -145,17 +146,17 @@ class SparkSlotPool:
 
     def slot_registered(self, slot: SlotId) -> None:
         with self._lock:
-            self._registered.add(slot)
             name = _name_of(slot)
+            self._registered[slot] = self._starts.get(name, "")
             self._registrations[name] = self._registrations.get(name, 0) + 1
             self._last_failure = ""
 
     def slot_lost(self, slot: SlotId) -> None:
         name = _name_of(slot)
         with self._lock:
-            self._registered.discard(slot)
+            start = self._registered.pop(slot, "")
             registrations = self._registrations.get(name, 0)
-        timer = threading.Timer(HUNG_SECONDS, self._replace_hung, (name, registrations))
+        timer = threading.Timer(HUNG_SECONDS, self._replace_hung, (name, start, registrations))
         timer.daemon = True
         timer.start()
 
@@ -170,21 +171,21 @@ class SparkSlotPool:
             thread.join(max(0.0, deadline - time.monotonic()))
         if any(thread.is_alive() for thread in threads):
             with contextlib.suppress(Exception):  # the session may be gone already, and our tasks with it
-                for index in range(self._most_slots):
-                    self._jobs.cancel(f"slot-{index}")
+                for start in list(self._starts.values()):
+                    self._jobs.cancel(start)
         deadline = time.monotonic() + CANCEL_SECONDS_MAX
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         self._jobs.release()
 
-    def _replace_hung(self, name: str, registrations: int) -> None:
-        """A process that is dead is started again by Spark; one that hangs has to be cancelled first."""
+    def _replace_hung(self, name: str, start: str, registrations: int) -> None:
+        """One that is dead starts again by itself, however long it takes; one that hangs has to be cancelled first."""
         with self._lock:
-            replaced = self._registrations.get(name, 0) > registrations
+            replaced = self._starts.get(name) != start or self._registrations.get(name, 0) > registrations
             unwanted = self._wanted == 0
         if not (replaced or unwanted):
             with contextlib.suppress(Exception):  # the session may be gone already
-                self._jobs.cancel(name)
+                self._jobs.cancel(start)
 
     # On the threads of the slots.
 
@@ -212,7 +213,8 @@ class SparkSlotPool:
             try:
                 if run is None:
                     run = self._jobs.prepare(bootstrap.slot_task(self._shipment.archive, self._shipment.digest, order))
-                self._jobs.enter(name, f'cutwater: job "{self._job_name}" {name}, start {starts}')
+                start = self._starts[name] = f"{name}, start {starts}"
+                self._jobs.enter(start, f'cutwater: job "{self._job_name}" {start}')
                 outcome = run()
             except Exception as error:  # a killed task, a lost executor, a stopped session: all the same here
                 outcome = f"failed: {summary(error)}"
@@ -256,12 +258,13 @@ class _ClassicJobs:
         slot = with_own_python(self._context).parallelize([0], 1).mapPartitions(task)
         return lambda: str(slot.collect()[0])
 
-    def enter(self, slot: str, text: str) -> None:
-        """What this thread submits from now on belongs to the slot, and says so in Spark's UI."""
-        self._context.setJobGroup(f"{self._group} {slot}", text, interruptOnCancel=True)
+    def enter(self, start: str, text: str) -> None:
+        """What this thread submits from now on belongs to this start of a slot, and says so in Spark's UI."""
+        self._context.setJobGroup(f"{self._group} {start}", text, interruptOnCancel=True)
 
-    def cancel(self, slot: str) -> None:
-        self._context.cancelJobGroup(f"{self._group} {slot}")
+    def cancel(self, start: str) -> None:
+        """This one, and no later one of the slot."""
+        self._context.cancelJobGroup(f"{self._group} {start}")
 
     def release(self) -> None:
         """Nothing of ours is left."""
@@ -281,7 +284,7 @@ class _ConnectJobs:
 
     def __init__(self, spark: Any, group: str) -> None:
         self._session = _session_beside(spark)
-        self._tag = group.replace(",", " ")
+        self._group = group
         with contextlib.suppress(Exception):  # a server that does not have the setting
             self._session.conf.set(*SILENCE_ALLOWED)
 
@@ -290,12 +293,16 @@ class _ConnectJobs:
 
         return lambda: str(frame.collect()[0][0])
 
-    def enter(self, slot: str, text: str) -> None:
-        """Connect shows the tag only."""
-        self._session.addTag(f"{self._tag} {slot}")
+    def enter(self, start: str, text: str) -> None:
+        """Connect shows the tag only. The session is our own, so all tags of this thread are."""
+        self._session.clearTags()
+        self._session.addTag(self._tag(start))
 
-    def cancel(self, slot: str) -> None:
-        self._session.interruptTag(f"{self._tag} {slot}")
+    def cancel(self, start: str) -> None:
+        self._session.interruptTag(self._tag(start))
+
+    def _tag(self, start: str) -> str:
+        return f"{self._group} {start}".replace(",", " ")
 
     def release(self) -> None:
         # Not `stop`, which ends a local server. A client left open would hold up the exit of the process for minutes

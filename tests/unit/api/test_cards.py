@@ -47,10 +47,11 @@ def test_a_line_goes_from_the_lower_to_the_upper_edge() -> None:
 
 
 def test_a_card_follows_the_job_to_its_end() -> None:
-    statuses = iter([RUNNING, replace(RUNNING, state=JobState.FINISHED)])
+    finished = replace(RUNNING, state=JobState.FINISHED)
+    statuses = iter([RUNNING, finished, finished])
     cards: list[str] = []
     _keep_up(lambda: next(statuses), Rates(), cards.append, wait=lambda seconds: None)
-    assert ["running" in cards[0], "finished" in cards[1], len(cards)] == [True, True, 2]
+    assert ["finished" in each for each in cards] == [False, True, True]
 
 
 def test_a_handle_is_a_card_without_a_notebook_and_text_on_a_console(
