@@ -162,5 +162,22 @@ def test_a_replacement_that_takes_long_to_start_is_not_cancelled(
     assert (len(timers), jobs.cancelled) == (1, [])
 
 
+def test_the_slots_after_a_rescaling_are_not_cancelled_for_those_before_it(
+    stubborn: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool, jobs = stubborn
+    timers: list[Callable[[], None]] = []
+    monkeypatch.setattr("cutwater.deploy.spark.threading.Timer", lambda _, call, args: held(timers, call, args))
+    pool.ensure(0)
+    pool.slot_lost(SlotId("slot-0.7"))
+    jobs.ends.release()
+    assert wait_until(lambda: not pool._threads)
+    pool.ensure(1)
+    assert wait_until(lambda: len(jobs.running) == 2)
+    for time_is_up in timers:
+        time_is_up()
+    assert (len(timers), jobs.cancelled) == (1, [])
+
+
 def held(timers: list[Callable[[], None]], call: Callable[..., None], args: tuple[Any, ...]) -> SimpleNamespace:
     return SimpleNamespace(start=lambda: timers.append(partial(call, *args)))

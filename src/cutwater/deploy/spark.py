@@ -112,11 +112,11 @@ class SparkSlotPool:
         self._lock = threading.Lock()
         self._wanted = 0
         self._threads: dict[int, threading.Thread] = {}
-        #: Registered slots, and the start that each one came from: a Spark job.
-        self._registered: dict[SlotId, str] = {}
+        #: Registered slots, and the start that each one came from.
+        self._registered: dict[SlotId, int] = {}
         self._registrations: dict[str, int] = {}
-        #: Of each name, the newest.
-        self._starts: dict[str, str] = {}
+        #: Of each name, the newest: each is a Spark job, and no two have the same number.
+        self._starts: dict[str, int] = {}
         self._last_failure = ""
         self._changed = threading.Event()
 
@@ -147,14 +147,14 @@ class SparkSlotPool:
     def slot_registered(self, slot: SlotId) -> None:
         with self._lock:
             name = _name_of(slot)
-            self._registered[slot] = self._starts.get(name, "")
+            self._registered[slot] = self._starts.get(name, 0)
             self._registrations[name] = self._registrations.get(name, 0) + 1
             self._last_failure = ""
 
     def slot_lost(self, slot: SlotId) -> None:
         name = _name_of(slot)
         with self._lock:
-            start = self._registered.pop(slot, "")
+            start = self._registered.pop(slot, 0)
             registrations = self._registrations.get(name, 0)
         timer = threading.Timer(HUNG_SECONDS, self._replace_hung, (name, start, registrations))
         timer.daemon = True
@@ -171,21 +171,21 @@ class SparkSlotPool:
             thread.join(max(0.0, deadline - time.monotonic()))
         if any(thread.is_alive() for thread in threads):
             with contextlib.suppress(Exception):  # the session may be gone already, and our tasks with it
-                for start in list(self._starts.values()):
-                    self._jobs.cancel(start)
+                for name, start in list(self._starts.items()):
+                    self._jobs.cancel(_start_of(name, start))
         deadline = time.monotonic() + CANCEL_SECONDS_MAX
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
         self._jobs.release()
 
-    def _replace_hung(self, name: str, start: str, registrations: int) -> None:
+    def _replace_hung(self, name: str, start: int, registrations: int) -> None:
         """One that is dead starts again by itself, however long it takes; one that hangs has to be cancelled first."""
         with self._lock:
             replaced = self._starts.get(name) != start or self._registrations.get(name, 0) > registrations
             unwanted = self._wanted == 0
         if not (replaced or unwanted):
             with contextlib.suppress(Exception):  # the session may be gone already
-                self._jobs.cancel(start)
+                self._jobs.cancel(_start_of(name, start))
 
     # On the threads of the slots.
 
@@ -206,14 +206,13 @@ class SparkSlotPool:
         order = encode_order(msgspec.structs.replace(self._order, name=name))
         pause_seconds = RESUBMIT_SECONDS
         run: Callable[[], str] | None = None
-        starts = 0
         while not self._leaves(index):
-            starts += 1
             registrations = self._registrations.get(name, 0)
             try:
                 if run is None:
                     run = self._jobs.prepare(bootstrap.slot_task(self._shipment.archive, self._shipment.digest, order))
-                start = self._starts[name] = f"{name}, start {starts}"
+                self._starts[name] = self._starts.get(name, 0) + 1
+                start = _start_of(name, self._starts[name])
                 self._jobs.enter(start, f'cutwater: job "{self._job_name}" {start}')
                 outcome = run()
             except Exception as error:  # a killed task, a lost executor, a stopped session: all the same here
@@ -349,6 +348,10 @@ def _is_connect(spark: Any) -> bool:
 
 def _name_of(slot: SlotId) -> str:
     return slot.partition(".")[0]
+
+
+def _start_of(name: str, number: int) -> str:
+    return f"{name}, start {number}"
 
 
 def summary(error: Exception) -> str:
