@@ -210,6 +210,15 @@ def with_times(batch: Batch, times: Times | None) -> Batch:
     return pa.RecordBatch.from_arrays([*batch.columns, pa.array(times)], schema=schema)
 
 
+def latest_of(times: Times | None) -> int | None:
+    return int(times.max()) if times is not None and len(times) else None
+
+
+def at_one_time(batch: Batch, time_ms: int | None) -> Batch:
+    """Rows that stand for many records: they happened when the last of them did."""
+    return batch if time_ms is None else with_times(batch, np.full(batch.num_rows, time_ms, dtype=np.int64))
+
+
 def schema_with_times(schema: pa.Schema) -> pa.Schema:
     """Of batches that carry event time in a column of its own."""
     if schema.names and schema.names[-1] == TIME_COLUMN:

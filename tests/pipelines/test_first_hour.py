@@ -46,7 +46,7 @@ def test_a_running_count_has_one_shape_on_values_and_on_columns(
 
 
 @pytest.mark.parametrize("stream", [values, typed])
-@pytest.mark.parametrize("update", ["record", "batch"])
+@pytest.mark.parametrize("update", ["record", "batch", "1s"])
 def test_several_columns_of_a_key_are_columns_of_the_result(
     env: cw.Environment, stream: Callable[[cw.Environment], cw.DataStream], update: Any
 ) -> None:

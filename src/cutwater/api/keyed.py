@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Unpack, cast,
 from cutwater.api.connected import ConnectedStreams
 from cutwater.api.dataflow import OperatorSettings
 from cutwater.api.joins import Key, LateOutput, LookupKind, LookupTime, Select, join_streams, lookup_stream
-from cutwater.api.running import Update, running_aggregates
+from cutwater.api.running import Update, hold_seconds_of, running_aggregates
 from cutwater.api.suggestions import unknown_operation
 from cutwater.api.typing import K, ProcessFunction, R, T, U
 from cutwater.api.windowed import WindowedStream, windowed
@@ -49,7 +49,7 @@ class KeyedStream(Generic[K, T]):
 
     def count(self, *, update: Update = "record", **settings: Unpack[OperatorSettings]) -> DataStream[Row]:
         """A row of the key and `count`, how many so far, for every record; `update="batch"`: for every key of a batch,
-        once."""
+        once; `update="1s"`: for every key at most once a second, and at each checkpoint."""
         return self._running("count", None, RunningCount, (), update, settings)
 
     def sum(
@@ -81,7 +81,7 @@ class KeyedStream(Generic[K, T]):
         """What the function makes of the reduction so far and the record; the first record stands for itself."""
         if not callable(function):
             raise UserError(f"reduce needs a function of two arguments, not {function!r}")
-        return self._apply("reduce", RunningReduce, (function, update), settings, function)
+        return self._apply("reduce", RunningReduce, (function, hold_seconds_of(update)), settings, function)
 
     def mean(
         self, value: ValueSelector = None, *, update: Update = "record", **settings: Unpack[OperatorSettings]
@@ -109,7 +109,7 @@ class KeyedStream(Generic[K, T]):
                     hint="pass an object with create_accumulator(), add(value, accumulator), get_result(accumulator), "
                     "or aggregates of cw.agg by name: aggregate(total=cw.agg.sum(…))",
                 )
-        return self._apply("aggregate", RunningAggregate, (aggregate, update), settings, aggregate)
+        return self._apply("aggregate", RunningAggregate, (aggregate, hold_seconds_of(update)), settings, aggregate)
 
     @overload
     def process(  # what it puts out by emit alone is not told by its type

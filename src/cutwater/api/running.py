@@ -1,7 +1,7 @@
 """How does an aggregate of a keyed stream become operators?
 
-On columns where the stream has a schema, the key is made of columns and the values are too; on Python values else. With
-one result per batch, rows are aggregated before they are sent to the task of their key.
+On columns where the stream has a schema, the key is made of columns and the values are too; on Python values else.
+Unless each record has a result, rows are aggregated before they are sent to the task of their key.
 """
 
 from __future__ import annotations
@@ -13,20 +13,35 @@ import pyarrow as pa
 
 from cutwater.api.dataflow import Input, OperatorSettings, Output
 from cutwater.batches import time_column_of
+from cutwater.durations import Duration, parse_duration
 from cutwater.errors import ConfigurationError
 from cutwater.graph.keys import KeySelector
 from cutwater.graph.model import ColumnUse
 from cutwater.operators.aggregations import Aggregation
 from cutwater.operators.columnar.partial import PartialAggregateOperator
 from cutwater.operators.columnar.plan import AggregatePlan, check_values, plan_aggregates
-from cutwater.operators.columnar.running import BatchColumnsOperator, RunningColumnsOperator, running_schema
+from cutwater.operators.columnar.running import HeldColumnsOperator, RunningColumnsOperator, running_schema
 from cutwater.operators.columnar.slices import Slices
 
 if TYPE_CHECKING:
     from cutwater.api.streams import DataStream
 
-#: One result for every record, or one for every key of a batch.
-Update = Literal["record", "batch"]
+#: One result for every record, one for every key of a batch, or at most one for every key in so long ("1s").
+Update = Literal["record", "batch"] | Duration
+
+
+def hold_seconds_of(update: Update) -> float | None:
+    """How long a result waits for newer ones of its key; None: not at all, every record has its own."""
+    if update == "record":
+        return None
+    if update == "batch":
+        return 0.0
+    try:
+        return parse_duration(update, option="update")
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            f"update can't be {update!r}", hint='choose "record", "batch", or a duration like "1s"'
+        ) from error
 
 
 def running_aggregates(
@@ -41,20 +56,19 @@ def running_aggregates(
     function: object = None,
 ) -> DataStream:
     """The running aggregates of a keyed stream; `on_values` is the operator (and its arguments) for Python values."""
-    if update not in ("record", "batch"):
-        raise ConfigurationError(f"update can't be {update!r}", hint='choose "record" or "batch"')
+    hold_seconds = hold_seconds_of(update)
     schema = stream.schema
     check_values(schema, aggregations)
     plan = plan_aggregates(schema, key.columns, aggregations) if schema is not None and key.columns else None
     if plan is None:
         operator, arguments = on_values
         inputs = stream._inputs(key=key)
-        return stream._derive(operation, operator, (key, *arguments, update), inputs, settings, function)
+        return stream._derive(operation, operator, (key, *arguments, hold_seconds), inputs, settings, function)
     timed = schema is not None and time_column_of(schema) is not None
     result = running_schema(plan, timed=timed)
-    if update == "batch":
+    if hold_seconds is not None:
         inputs = aggregated_before_shuffle(stream, key, plan, None, operation=operation, settings=settings)
-        return stream._derive(operation, BatchColumnsOperator, (plan,), inputs, settings, function, result)
+        return stream._derive(operation, HeldColumnsOperator, (plan, hold_seconds), inputs, settings, function, result)
     reads = column_use(plan, schema)
     inputs = stream._inputs(key=key)
     return stream._derive(operation, RunningColumnsOperator, (plan,), inputs, settings, function, result, reads)

@@ -27,7 +27,7 @@ from cutwater.graph.keys import KeySelector
 from cutwater.operators.aggregations import Aggregation, ValueSelector
 from cutwater.operators.columnar.partial import PartialAggregateOperator
 from cutwater.operators.columnar.plan import check_values
-from cutwater.operators.columnar.running import BatchColumnsOperator, RunningColumnsOperator
+from cutwater.operators.columnar.running import HeldColumnsOperator, RunningColumnsOperator
 from cutwater.operators.columns import FilterRowsOperator, SelectOperator
 from cutwater.operators.keyed import (
     RunningAggregate,
@@ -82,7 +82,7 @@ _WITHOUT_TIMES_OF_THEIR_OWN = (
     MapBatchesOperator,
     PartialAggregateOperator,
     RunningColumnsOperator,
-    BatchColumnsOperator,
+    HeldColumnsOperator,
 )
 
 

@@ -219,6 +219,9 @@ class Operator(ABC):
         """False: it will still emit by itself, though its input has ended. Then it calls `context.wake`."""
         return True
 
+    def before_freeze(self, checkpoint: CheckpointId) -> None:
+        """A barrier has come: emit what must be in front of it. The operators above it have done so."""
+
     def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
         """The synchronous part of a snapshot; must be quick. Nothing may be emitted here."""
         return OperatorSnapshot()

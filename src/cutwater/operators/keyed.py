@@ -1,7 +1,7 @@
 """What is the count, sum, minimum, maximum or reduction per key so far?
 
 Running results: every record updates the state of its key and is answered by the new result, as in Flink without a
-window.
+window. Or only the newest result of a key leaves, with each batch or after a while.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, ClassVar, NoReturn
 
-import numpy as np
-
-from cutwater.batches import Batch, ObjectBatch, comparable_values, row_maker, rows_of, times_of
+from cutwater.batches import Batch, ObjectBatch, at_one_time, comparable_values, row_maker, rows_of, times_of
 from cutwater.graph.keys import KeySelector
 from cutwater.operators.aggregations import Aggregation, AggregationKind, ValueSelector, summand
-from cutwater.operators.contract import PYTHON_ROWS_MAX, Operator, OperatorContext, OperatorSnapshot
+from cutwater.operators.contract import PYTHON_ROWS_MAX, OperatorContext, OperatorSnapshot
+from cutwater.operators.holding import HoldingOperator
 from cutwater.operators.keyed_values import MISSING, KeyedValues
 from cutwater.operators.user_code import NO_RECORD, keys_of, last_taken, map_rows, raise_user_error
 from cutwater.protocol.ids import CheckpointId
@@ -26,8 +25,8 @@ from cutwater.state.copies import copied, copied_values
 from cutwater.state.values import ATOMS
 
 
-class RunningOperator(Operator):
-    """A value per key, which every record of the key updates."""
+class RunningOperator(HoldingOperator):
+    """A value per key, which every record of the key updates. Without `hold_seconds` every record has a result."""
 
     typed_rows_max = PYTHON_ROWS_MAX
 
@@ -35,9 +34,12 @@ class RunningOperator(Operator):
     #: What the result is called in a row; empty: as the state.
     result_name: ClassVar[str] = ""
 
-    def __init__(self, key: KeySelector, update: str = "record") -> None:
+    def __init__(self, key: KeySelector, hold_seconds: float | None = None) -> None:
+        super().__init__(hold_seconds or 0.0)
         self._key = key
-        self._per_batch = update == "batch"
+        self._holds = hold_seconds is not None
+        #: By key, the newest result; without anything changeable that the state keeps.
+        self._held: dict[Any, Any] = {}
         self._backend: KeyedBackend | None = None
 
     def open(self, context: OperatorContext) -> None:
@@ -56,12 +58,18 @@ class RunningOperator(Operator):
         except Exception as error:
             self._fail(error, keys=keys, inputs=inputs, remaining=remaining, batch=batch)
         times = times_of(batch)
-        if self._per_batch:
-            # The last result of each key; a dict keeps the place of the first.
-            last = {key: row for row, key in enumerate(keys)}.values()
-            keys, results = [keys[row] for row in last], [results[row] for row in last]
-            times = None if times is None else np.full(len(results), times.max(), dtype=np.int64)
-        self.context.emit(ObjectBatch(self._records_of(keys, self._given_out(results, inputs)), times))
+        if not self._holds:
+            self.context.emit(ObjectBatch(self._records_of(keys, self._given_out(results, inputs)), times))
+            return
+        last = {key: row for row, key in enumerate(keys)}.values()
+        newest = self._given_out([results[row] for row in last], inputs)
+        self._held.update(zip([keys[row] for row in last], newest, strict=True))
+        self._hold(times)
+
+    def _emit_held(self, latest_ms: int | None) -> None:
+        held, self._held = self._held, {}
+        records = self._records_of(list(held), list(held.values()))
+        self.context.emit(at_one_time(ObjectBatch(records), latest_ms))
 
     def freeze(self, checkpoint: CheckpointId) -> OperatorSnapshot:
         assert self._backend is not None, "not open"
@@ -128,8 +136,8 @@ class RunningCount(RunningOperator):
 class _RunningOfValue(RunningOperator):
     kind: ClassVar[AggregationKind]
 
-    def __init__(self, key: KeySelector, value: ValueSelector = None, update: str = "record") -> None:
-        super().__init__(key, update)
+    def __init__(self, key: KeySelector, value: ValueSelector = None, hold_seconds: float | None = None) -> None:
+        super().__init__(key, hold_seconds)
         self._value = value
 
     @property
@@ -205,8 +213,10 @@ class RunningReduce(RunningOperator):
 
     state_name = "reduce"
 
-    def __init__(self, key: KeySelector, function: Callable[[Any, Any], Any], update: str = "record") -> None:
-        super().__init__(key, update)
+    def __init__(
+        self, key: KeySelector, function: Callable[[Any, Any], Any], hold_seconds: float | None = None
+    ) -> None:
+        super().__init__(key, hold_seconds)
         self._reduce = function
 
     @property
@@ -220,7 +230,7 @@ class RunningReduce(RunningOperator):
         group_of, groups = self._values.group_of, self._values.groups()
         own, first_group = self._values.own, self._values.first_group
         reduce = self._reduce
-        copies = not self._per_batch  # else only the last result of each key leaves, and is copied then
+        copies = not self._holds  # else only the last result of each key leaves, and is copied then
         results = []
         for key, record in zip(keys, inputs, strict=True):
             group = group_of[key]
@@ -242,7 +252,7 @@ class RunningReduce(RunningOperator):
         return results
 
     def _given_out(self, results: list[Any], inputs: list[Any]) -> list[Any]:
-        return copied_values(results) if self._per_batch else results
+        return copied_values(results) if self._holds else results
 
     def _records_of(self, keys: list[Any], results: list[Any]) -> list[Any]:
         return results
@@ -254,8 +264,8 @@ class RunningAggregate(RunningOperator):
     state_name = "aggregate"
     result_name = "result"
 
-    def __init__(self, key: KeySelector, aggregate: Aggregate, update: str = "record") -> None:
-        super().__init__(key, update)
+    def __init__(self, key: KeySelector, aggregate: Aggregate, hold_seconds: float | None = None) -> None:
+        super().__init__(key, hold_seconds)
         self._aggregate = aggregate
 
     @property
@@ -273,7 +283,7 @@ class RunningAggregate(RunningOperator):
             self._aggregate.add,
             self._aggregate.get_result,
         )
-        copies = not self._per_batch
+        copies = not self._holds
         results = []
         for key, record in zip(keys, inputs, strict=True):
             group = group_of[key]
@@ -288,7 +298,7 @@ class RunningAggregate(RunningOperator):
         return results
 
     def _given_out(self, results: list[Any], inputs: list[Any]) -> list[Any]:
-        return copied_values(results) if self._per_batch else results
+        return copied_values(results) if self._holds else results
 
 
 class PlainValues:

@@ -22,9 +22,9 @@ class RunningFolds(RunningOperator):
     state_name = "aggregates"
 
     def __init__(
-        self, key: KeySelector, aggregations: tuple[tuple[str, Aggregation], ...], update: str = "record"
+        self, key: KeySelector, aggregations: tuple[tuple[str, Aggregation], ...], hold_seconds: float | None = None
     ) -> None:
-        super().__init__(key, update)
+        super().__init__(key, hold_seconds)
         self._fold = Several(dict(aggregations))
         self._names = (*key.names, *(name for name, _ in aggregations))
 

@@ -175,6 +175,10 @@ class Chain:
         return self._told_of_end == 0 or self.operators[self._told_of_end - 1].drained()
 
     def freeze(self, checkpoint: CheckpointId) -> list[tuple[str, OperatorSnapshot]]:
+        for index, operator in enumerate(self.operators):
+            before = self._accounts.turn(self._counts[index])
+            operator.before_freeze(checkpoint)
+            self._accounts.turn(before)
         frozen = [
             (node.uid, operator.freeze(checkpoint))
             for node, operator in zip(self.vertex.operators, self.operators, strict=True)

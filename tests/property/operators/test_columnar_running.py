@@ -14,7 +14,7 @@ from cutwater.batches import rows_of, times_of, with_times
 from cutwater.operators.aggregations import Aggregation
 from cutwater.operators.columnar.partial import PartialAggregateOperator
 from cutwater.operators.columnar.plan import AggregatePlan, plan_aggregates
-from cutwater.operators.columnar.running import BatchColumnsOperator, RunningColumnsOperator, running_schema
+from cutwater.operators.columnar.running import HeldColumnsOperator, RunningColumnsOperator, running_schema
 from cutwater.operators.contract import Operator
 from cutwater.protocol.key_groups import key_group
 
@@ -92,11 +92,11 @@ def test_every_record_is_answered_with_the_aggregates_so_far_also_after_a_restor
 def test_every_key_of_a_batch_is_answered_once_when_rows_are_aggregated_before_the_shuffle(
     batches: list[list[Row]], restore_before: int, encoded: bool
 ) -> None:
-    before, task = Harness(PartialAggregateOperator(plan())), Harness(BatchColumnsOperator(plan()))
+    before, task = Harness(PartialAggregateOperator(plan())), Harness(HeldColumnsOperator(plan(), 0.0))
     so_far: list[Row] = []
     for number, rows in enumerate(batches):
         if number == restore_before:
-            task = restored(BatchColumnsOperator(plan()), task)
+            task = restored(HeldColumnsOperator(plan(), 0.0), task)
         before.operator.process(batch_of(rows, encoded=encoded), 0)
         (partial,) = before.batches
         before.batches.clear()
@@ -132,7 +132,7 @@ def test_results_have_the_schema_that_was_announced_and_the_times_of_their_recor
 
 
 def test_results_of_a_batch_carry_its_latest_time() -> None:
-    before, task = Harness(PartialAggregateOperator(plan())), Harness(BatchColumnsOperator(plan()))
+    before, task = Harness(PartialAggregateOperator(plan())), Harness(HeldColumnsOperator(plan(), 0.0))
     rows = with_times(batch_of([("Oslo", 1, 1.0, 1), ("Lima", 1, 1.0, 1)]), np.array([5, 3], dtype=np.int64))
     before.operator.process(rows, 0)
     task.operator.process(before.batches[0], 0)

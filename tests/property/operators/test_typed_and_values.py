@@ -19,7 +19,7 @@ from cutwater.graph.keys import KeySelector
 from cutwater.operators.aggregations import Aggregation
 from cutwater.operators.columnar.partial import PartialAggregateOperator
 from cutwater.operators.columnar.plan import AggregatePlan, plan_aggregates
-from cutwater.operators.columnar.running import BatchColumnsOperator, RunningColumnsOperator
+from cutwater.operators.columnar.running import HeldColumnsOperator, RunningColumnsOperator
 from cutwater.operators.keyed_folds import RunningFolds
 from cutwater.protocol.key_groups import key_group
 from cutwater.state.columnar.key_groups import RowGroups
@@ -163,7 +163,7 @@ def test_every_record_is_answered_alike_also_when_restored_in_another_order(stre
 @settings(max_examples=120, deadline=None)
 @given(streams())
 def test_what_is_aggregated_before_the_shuffle_comes_out_alike(stream: Stream) -> None:
-    before, typed = Harness(PartialAggregateOperator(stream.plan())), Harness(BatchColumnsOperator(stream.plan()))
+    before, typed = Harness(PartialAggregateOperator(stream.plan())), Harness(HeldColumnsOperator(stream.plan(), 0.0))
     values = Harness(stream.on_values())
     for batch in stream.batches:
         before.operator.process(batch, 0)
@@ -181,7 +181,7 @@ def test_neither_order_nor_partial_results_change_the_smallest_and_the_largest(
     schema = pa.schema([("k", pa.string()), ("v", pa.float64())])
     plan = plan_aggregates(schema, ["k"], {"low": Aggregation("min", "v"), "high": Aggregation("max", "v")})
     assert plan is not None
-    before, typed = Harness(PartialAggregateOperator(plan)), Harness(BatchColumnsOperator(plan))
+    before, typed = Harness(PartialAggregateOperator(plan)), Harness(HeldColumnsOperator(plan, 0.0))
     rest = data.draw(st.permutations(values))
     while rest:
         size = data.draw(st.integers(1, len(rest)))

@@ -62,7 +62,7 @@ BOTH = pytest.mark.parametrize("typed", [True, False], ids=["columns", "values"]
 
 
 @BOTH
-@pytest.mark.parametrize("update", ["record", "batch"])
+@pytest.mark.parametrize("update", ["record", "batch", "1s"])
 def test_aggregates_in_another_order_keep_their_state(typed: bool, update: str) -> None:
     programs = Programs(typed=typed)
     programs.run(("a", 1, 100, 5), sums("cents", "grams", update=update))

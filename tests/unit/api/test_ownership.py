@@ -85,7 +85,7 @@ def test_reduce_may_change_an_object_of_a_class(backend: str) -> None:
 
 
 @BACKENDS
-@pytest.mark.parametrize("update", ["record", "batch"])
+@pytest.mark.parametrize("update", ["record", "batch", "1s"])
 def test_an_aggregate_may_give_out_its_accumulator(update: Any, backend: str) -> None:
     env = environment(state_backend=backend)
     stream = env.from_collection([1] * 4).key_by(lambda _: 1).aggregate(InPlace(), update=update)

@@ -75,7 +75,7 @@ def with_dictionary(values: list[str | None], codes: list[int]) -> cw.DataStream
     return environment().from_collection([0]).map_batches(lambda _: batch, schema=schema)
 
 
-@pytest.mark.parametrize("update", ["record", "batch"])
+@pytest.mark.parametrize("update", ["record", "batch", "1s"])
 def test_a_null_in_the_dictionary_of_a_key_is_a_null(update: Any) -> None:
     keyed = with_dictionary(["a", None, ""], [0, 1, 2]).key_by("k")
     with pytest.raises((KeyTypeError, JobFailedError)) as caught:
@@ -83,7 +83,25 @@ def test_a_null_in_the_dictionary_of_a_key_is_a_null(update: Any) -> None:
     assert "has no key" in str(cause_of(caught.value))
 
 
-@pytest.mark.parametrize("update", ["record", "batch"])
+@pytest.mark.parametrize("update", ["recrod", "1", 1000, None])
+@pytest.mark.parametrize(
+    "aggregated",
+    [
+        lambda keyed, update: keyed.count(update=update),
+        lambda keyed, update: keyed.aggregate(n=cw.agg.count(), update=update),
+        lambda keyed, update: keyed.reduce(max, update=update),
+    ],
+    ids=["count", "aggregate", "reduce"],
+)
+def test_an_update_that_is_neither_a_word_nor_a_duration_is_refused(
+    aggregated: Callable[[cw.KeyedStream, Any], cw.DataStream], update: Any
+) -> None:
+    keyed = environment().from_collection(["a"]).key_by(str)
+    with pytest.raises(ConfigurationError, match=f"update can't be {update!r}"):
+        aggregated(keyed, update)
+
+
+@pytest.mark.parametrize("update", ["record", "batch", "1s"])
 def test_the_hint_about_null_keys_helps(update: Any) -> None:
     stream = with_dictionary(["a", None, "", "a"], [0, 1, 2, 3]).filter(cw.col("k").is_valid())
     rows = stream.key_by("k").sum("x", update=update).execute_and_collect()
@@ -128,7 +146,7 @@ def test_both_zeros_are_one_key() -> None:
 
 
 @pytest.mark.parametrize("order", [[NAN, 5.0, 7.0], [5.0, 7.0, NAN], [5.0, NAN, 7.0]])
-@pytest.mark.parametrize("update", ["record", "batch"])
+@pytest.mark.parametrize("update", ["record", "batch", "1s"])
 @pytest.mark.parametrize("on_columns", [True, False])
 def test_a_nan_is_larger_than_any_number_in_whatever_order(order: list[float], update: Any, on_columns: bool) -> None:
     stream = typed(*(("a", "n", value) for value in order))

@@ -5,10 +5,9 @@ Rows of one key (and one slice of event time) become one row of stored values, w
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
-from cutwater.batches import Batch, Times, decoded, times_of, with_times
+from cutwater.batches import Batch, at_one_time, decoded, latest_of, times_of
 from cutwater.operators.columnar.plan import AggregatePlan
 from cutwater.operators.columnar.slices import SLICE_COLUMN, Slices, slice_times_of
 from cutwater.operators.contract import Operator
@@ -37,7 +36,7 @@ class PartialAggregateOperator(Operator):
         columns += self._values_of(batch, groups)
         if slices is None or numbers is None:
             made = pa.RecordBatch.from_arrays(columns, schema=self._schema)
-            self.context.emit(with_latest_time(made, times_of(batch)))
+            self.context.emit(at_one_time(made, latest_of(times_of(batch))))
         else:
             columns.append(pa.array(slices.starts_of(numbers[groups.first_rows])))
             self.context.emit(pa.RecordBatch.from_arrays(columns, schema=self._schema))
@@ -50,11 +49,3 @@ class PartialAggregateOperator(Operator):
             column.add(groups.ids, inputs)
             values.append(column.results(slice(0, groups.count)))
         return values
-
-
-def with_latest_time(batch: pa.RecordBatch, times: Times | None) -> pa.RecordBatch:
-    """Rows that stand for many records: they happened when the last of them did."""
-    if times is None or not len(times):
-        return batch
-    timed: pa.RecordBatch = with_times(batch, np.full(batch.num_rows, times.max(), dtype=np.int64))
-    return timed

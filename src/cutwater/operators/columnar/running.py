@@ -1,7 +1,7 @@
 """What are the built-in aggregates per key so far, without Python per record?
 
-One result per record: its key and the values right after it, as the object path gives them. Or one result per key and
-batch, with what the batch left behind.
+One result per record: its key and the values right after it, as the object path gives them. Or one result per key, with
+what a batch, or all batches of a while, left behind.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from cutwater.batches import Batch, schema_with_times, times_of, with_times
-from cutwater.operators.columnar.partial import with_latest_time
+from cutwater.batches import Batch, at_one_time, schema_with_times, times_of, with_times
 from cutwater.operators.columnar.plan import AggregatePlan
 from cutwater.operators.contract import Operator, OperatorContext, OperatorSnapshot
+from cutwater.operators.holding import HoldingOperator
 from cutwater.protocol.ids import CheckpointId
 from cutwater.protocol.state_layout import StateLayout
 from cutwater.state.columnar import key_kernels
@@ -67,31 +67,42 @@ class RunningColumnsOperator(_TableOperator):
         self.context.emit(with_times(self._results(keys, stored), times_of(batch)))
 
 
-class BatchColumnsOperator(_TableOperator):
-    """A result for every key of a batch of partial rows."""
+class HeldColumnsOperator(HoldingOperator, _TableOperator):
+    """A result for every key of the partial rows of a batch, or of all batches of `hold_seconds`."""
 
-    def __init__(self, plan: AggregatePlan) -> None:
-        super().__init__(plan)
+    def __init__(self, plan: AggregatePlan, hold_seconds: float) -> None:
+        HoldingOperator.__init__(self, hold_seconds)
+        _TableOperator.__init__(self, plan)
+        #: By slot of the table: UNKNOWN unless its result is held.
         self._marks: Codes = np.empty(0, dtype=np.int32)
+        #: Slots, and their keys, whose results are held: some of each batch.
+        self._held: list[tuple[Codes, list[pa.Array]]] = []
 
     def process(self, batch: Batch, port: int) -> None:
         assert isinstance(batch, pa.RecordBatch)
         keys = self._plan.keys_of(batch)
         slots = self._table.add(keys, self._plan.partial_inputs_of(batch))
-        rows = self._first_rows(slots)
-        touched = slots[rows]
-        stored = [column.results(touched) for column in self._table.values]
-        results = self._results([key.take(pa.array(rows)) for key in keys], stored)
-        self.context.emit(with_latest_time(results, times_of(batch)))
+        rows = self._rows_of_new(slots)
+        if len(rows):
+            self._held.append((slots[rows], [key.take(pa.array(rows)) for key in keys]))
+        self._hold(times_of(batch))
 
-    def _first_rows(self, slots: Codes) -> Codes:
-        """The first row of each key of the batch. The marks are kept and cleaned: a batch costs what its rows cost."""
+    def _rows_of_new(self, slots: Codes) -> Codes:
+        """The first row of each key that isn't held yet. Only marks of held keys are cleaned later: a batch costs what
+        its rows cost, however many keys there are."""
         if len(self._marks) < len(self._table):
-            self._marks = np.full(2 * len(self._table), key_kernels.UNKNOWN, dtype=np.int32)
+            more = np.full(2 * len(self._table) - len(self._marks), key_kernels.UNKNOWN, dtype=np.int32)
+            self._marks = np.concatenate((self._marks, more))
         rows: Codes = np.empty(len(slots), dtype=np.int32)
-        first = rows[: key_kernels.first_rows(slots.copy(), self._marks, rows)]
-        self._marks[slots[first]] = key_kernels.UNKNOWN
-        return first
+        return rows[: key_kernels.first_rows(slots.copy(), self._marks, rows)]
+
+    def _emit_held(self, latest_ms: int | None) -> None:
+        held, self._held = self._held, []
+        slots = np.concatenate([slots for slots, _ in held])
+        self._marks[slots] = key_kernels.UNKNOWN
+        keys = [pa.concat_arrays(parts) for parts in zip(*(keys for _, keys in held), strict=True)]
+        stored = [column.results(slots) for column in self._table.values]
+        self.context.emit(at_one_time(self._results(keys, stored), latest_ms))
 
 
 def running_schema(plan: AggregatePlan, *, timed: bool) -> pa.Schema:

@@ -23,6 +23,7 @@ from cutwater.operators import event_time, failing, keyed, keyed_folds, process
 from cutwater.operators.async_map import AsyncMapOperator
 from cutwater.operators.contract import OperatorSnapshot
 from cutwater.operators.event_time import EventTime
+from cutwater.operators.holding import HoldingOperator
 from cutwater.operators.joins import inputs, lookup, waiting
 from cutwater.operators.sink import WriterOperator
 from cutwater.operators.source import ReaderOperator
@@ -372,6 +373,14 @@ def _end_overtakes_calls() -> Any:
     return patch.object(AsyncMapOperator, "drained", lambda self: True)
 
 
+def _held_results_miss_the_barrier() -> Any:
+    return patch.object(HoldingOperator, "before_freeze", lambda self, checkpoint: None)
+
+
+def _held_results_miss_the_end() -> Any:
+    return patch.object(HoldingOperator, "on_end", lambda self: None)
+
+
 BUGS: tuple[PlantedBug, ...] = (
     PlantedBug("channels are not blocked while barriers align", "deep", 100, _no_blocking),
     PlantedBug("a snapshot is acknowledged before it is durable", "word_count", 100, _acknowledge_before_durable),
@@ -418,6 +427,8 @@ BUGS: tuple[PlantedBug, ...] = (
     PlantedBug("calls under way are not in the snapshot", None, 300, _calls_are_not_in_the_snapshot, likely_seed=156),
     PlantedBug("a watermark overtakes calls under way", None, 300, _watermark_overtakes_calls),
     PlantedBug("the end of input overtakes calls under way", None, 300, _end_overtakes_calls),
+    PlantedBug("results that are held miss the barrier", None, 300, _held_results_miss_the_barrier, likely_seed=26),
+    PlantedBug("results that are held miss the end of input", None, 300, _held_results_miss_the_end, likely_seed=9),
     PlantedBug(
         "united batches are joined whatever they are", "restless", 300, _schemas_are_not_compared, likely_seed=65
     ),

@@ -21,7 +21,7 @@ from cutwater.testing.simulation.pipelines import functions
 from cutwater.testing.simulation.pipelines.rows import Form, Row, plain
 from cutwater.testing.simulation.pipelines.stages import KeyStyle, Site, by_key, keyed, shown_key
 
-Update = Literal["record", "batch"]
+Update = Literal["record", "batch", "10ms", "1s"]
 _TOTALS = "totals"
 TOTALS = f"{_TOTALS}-1"
 """The uid of `RunningTotals`."""
@@ -142,7 +142,7 @@ class Total(NamedTuple):
 
 
 class Running(Ending):
-    """A total for every record, or for the records of a batch together."""
+    """A total for every record, or for some records together."""
 
     @property
     def every_record(self) -> bool:
@@ -166,6 +166,16 @@ class Running(Ending):
 
     def owner(self, output: Any) -> Any:
         return self.total_of(output)[0]
+
+
+class Updated(Running):
+    """A total for every record, or for the records of a batch or of a while together, as `update` says."""
+
+    update: Update
+
+    @property
+    def every_record(self) -> bool:
+        return self.update == "record"
 
 
 def unexplained(values: list[int], totals: list[Total], *, every_record: bool) -> str | None:
@@ -200,7 +210,7 @@ def _unexplained_extremes(
 
 
 @dataclass(frozen=True, slots=True)
-class RunningTotals(Running):
+class RunningTotals(Updated):
     """Built-in aggregates, on columns or on objects. `order` is that in which they are written."""
 
     key: KeyStyle
@@ -210,12 +220,7 @@ class RunningTotals(Running):
     exchanged: bool = False
 
     def describe(self) -> str:
-        batch = ' by "batch"' if self.update == "batch" else ""
-        return f"{shown_key(self.key)} → aggregate({','.join(self.order)}){batch}"
-
-    @property
-    def every_record(self) -> bool:
-        return self.update == "record"
+        return f"{shown_key(self.key)} → aggregate({','.join(self.order)}){shown_update(self.update)}"
 
     def build(self, stream: DataStream, site: Site) -> DataStream:
         column = "n" if self.exchanged else "v"
@@ -231,18 +236,21 @@ class RunningTotals(Running):
 
 
 @dataclass(frozen=True, slots=True)
-class ReducedInPlace(Running):
+class ReducedInPlace(Updated):
     """A function that changes and returns its first argument; with a map behind that changes what it gets."""
 
     key: KeyStyle
     spoiled: bool
+    update: Update = "record"
     takes: Form = "objects"
 
     def describe(self) -> str:
-        return f"{shown_key(self.key)} → reduce(in place)" + (" → map in place" if self.spoiled else "")
+        reduced = f"{shown_key(self.key)} → reduce(in place){shown_update(self.update)}"
+        return reduced + (" → map in place" if self.spoiled else "")
 
     def build(self, stream: DataStream, site: Site) -> DataStream:
-        reduced = keyed(stream, self.key).reduce(functions.added_in_place, **site.settings("reduce", keyed=True))
+        settings = site.settings("reduce", keyed=True)
+        reduced = keyed(stream, self.key).reduce(functions.added_in_place, update=self.update, **settings)
         return reduced.map(functions.changed_in_place, **site.settings("spoiled")) if self.spoiled else reduced
 
     def total_of(self, output: Any) -> tuple[str, Total]:
@@ -251,14 +259,16 @@ class ReducedInPlace(Running):
 
 
 @dataclass(frozen=True, slots=True)
-class AggregatedInPlace(Running):
+class AggregatedInPlace(Updated):
     key: KeyStyle
+    update: Update = "record"
 
     def describe(self) -> str:
-        return f"{shown_key(self.key)} → aggregate(in place)"
+        return f"{shown_key(self.key)} → aggregate(in place){shown_update(self.update)}"
 
     def build(self, stream: DataStream, site: Site) -> DataStream:
-        return keyed(stream, self.key).aggregate(functions.TotalInPlace(), **site.settings("aggregate", keyed=True))
+        settings = site.settings("aggregate", keyed=True)
+        return keyed(stream, self.key).aggregate(functions.TotalInPlace(), update=self.update, **settings)
 
     def total_of(self, output: Any) -> tuple[str, Total]:
         named = dict(output)
@@ -318,6 +328,10 @@ class Delayed(Ending):
     def judge(self, rows: list[Row], found: Found) -> str | None:
         surplus = found - Counter(tuple(row) for row in rows)
         return f"too many {shown(surplus)}" if surplus else None
+
+
+def shown_update(update: Update) -> str:
+    return "" if update == "record" else f' by "{update}"'
 
 
 def key_in(named: dict[str, Any]) -> Any:

@@ -224,11 +224,11 @@ class _Draw:
             ("totals", "totals", "totals", "totals", "reduce", "aggregate", "state", "timer", "window")
         ):
             case "totals":
-                return self._totals(random.choice(("record", "batch")))
+                return self._totals(self._update())
             case "reduce":
-                return endings.ReducedInPlace(key, spoiled=random.random() < 0.5)
+                return endings.ReducedInPlace(key, random.random() < 0.5, self._update())
             case "aggregate":
-                return endings.AggregatedInPlace(key)
+                return endings.AggregatedInPlace(key, self._update())
             case "state":
                 tallied = endings.Tallied(key, random.choice((None, 5)))
                 return random.choice((endings.Remembered(key), endings.Folded(key), tallied))
@@ -246,6 +246,9 @@ class _Draw:
         names = ["c", "s", *self._random.sample(("lo", "hi", "m"), self._random.choice((0, 3)))]
         self._random.shuffle(names)
         return endings.RunningTotals(self._key(), update, tuple(names))
+
+    def _update(self) -> endings.Update:
+        return self._random.choice(("record", "batch", "10ms", "1s"))
 
     def _append(self, before: list[Stage], stage: Stage) -> None:
         before += [*self.fitted(stage.takes), stage]
