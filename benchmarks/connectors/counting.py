@@ -21,7 +21,7 @@ from servers.kafka import Kafka
 
 from benchmarks.connectors.catalogue import patient
 from benchmarks.connectors.counted_topics import Family, Topics, WrongAnswer
-from benchmarks.connectors.counting_contract import PER_BATCH, PER_RECORD, Count
+from benchmarks.connectors.counting_contract import PER_BATCH, PER_RECORD, PER_SECOND, Count
 from benchmarks.connectors.ratios import Run
 from benchmarks.peers.environments import Unavailable, python_of
 from benchmarks.peers.jars import FLINK_KAFKA, SPARK_KAFKA, jars_of
@@ -61,8 +61,9 @@ class System:
 SYSTEMS = (
     System("Cutwater", "benchmarks.connectors.cutwater_count", PER_RECORD),
     System("Flink SQL", "benchmarks.peers.flink_kafka", PER_RECORD, environment="flink"),
+    System("Cutwater", "benchmarks.connectors.cutwater_count", PER_SECOND),
+    System("Flink SQL", "benchmarks.peers.flink_kafka", PER_SECOND, environment="flink"),
     System("Cutwater", "benchmarks.connectors.cutwater_count", PER_BATCH),
-    System("Flink SQL", "benchmarks.peers.flink_kafka", PER_BATCH, environment="flink"),
     System("Spark", "benchmarks.peers.spark_kafka", PER_BATCH, "at least once", environment="spark-kafka"),
 )
 

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass
 
 PER_RECORD = "per record"
 PER_BATCH = "per batch"
+#: A result for each key that changed, held back for up to a second.
+PER_SECOND = "per second"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +21,7 @@ class Count:
     target: str
     #: An empty folder for checkpoints.
     scratch: str
-    #: A result for each record, or for each key and batch.
+    #: A result for each record, for each key and batch, or for each key and second.
     variant: str = PER_RECORD
     parallelism: int = 2
     checkpoint_seconds: float = 1.0

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
 import cutwater as cw
-from benchmarks.connectors.counting_contract import PER_BATCH, Count, count_from_arguments
+from benchmarks.connectors.counting_contract import PER_BATCH, PER_RECORD, PER_SECOND, Count, count_from_arguments
 
 
 def main(given: Count) -> None:
@@ -16,7 +14,7 @@ def main(given: Count) -> None:
         parallelism=given.parallelism, checkpoints=cw.Checkpoints(every=f"{given.checkpoint_seconds}s", storage=storage)
     )
     source = cw.sources.kafka(given.servers, given.source, schema=pa.schema([("key", pa.string())]))
-    update: Any = "batch" if given.variant == PER_BATCH else "record"
+    update = {PER_RECORD: "record", PER_BATCH: "batch", PER_SECOND: "1s"}[given.variant]
     counts = env.from_source(source, uid="messages").key_by("key").count(update=update, uid="count")
     named = counts.map_batches(named_n, schema=pa.schema([("key", pa.string()), ("n", pa.int64())]), uid="n")
     named.sink_to(cw.sinks.kafka(given.servers, given.target, key="key", value="json"), uid="counts")

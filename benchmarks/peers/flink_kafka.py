@@ -1,6 +1,6 @@
 """Counts messages of a topic per key into another topic, exactly once, with Flink SQL and its Kafka connector.
 
-The count changes with every message, which only the connector `upsert-kafka` takes. `per batch` is Flink's mini-batch
+The count changes with every message, which only the connector `upsert-kafka` takes. `per second` is Flink's mini-batch
 mode, as in `flink_sql`.
 """
 
@@ -10,7 +10,7 @@ import gc
 
 from pyflink.table import EnvironmentSettings, TableEnvironment
 
-from benchmarks.connectors.counting_contract import PER_BATCH, Count, count_from_arguments
+from benchmarks.connectors.counting_contract import PER_SECOND, Count, count_from_arguments
 from benchmarks.contract import Settings
 from benchmarks.peers.flink import configuration, free_port
 from benchmarks.peers.flink_sql import MINI_BATCHES
@@ -22,7 +22,7 @@ def main(given: Count) -> None:
         "kafka", "", 0, given.scratch, "hashmap", given.checkpoint_seconds, parallelism=given.parallelism
     )
     more = {"pipeline.jars": ";".join(f"file://{jar}" for jar in given.jars)}
-    more |= MINI_BATCHES if given.variant == PER_BATCH else {}
+    more |= MINI_BATCHES if given.variant == PER_SECOND else {}
     options = configuration(settings, rest_port=free_port(), more=more)
     tables = TableEnvironment.create(
         EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(options).build()
